@@ -3,11 +3,12 @@
 `python -m bench.noop_agent`, told by WARPBOARD_NOOP_* what `Settings` names, lives until SIGTERM
 as `count` agents `<names>-0`, `<names>-1`, and so on, of one GPU type. A run takes a drawn time,
 but its verdict and its score follow from the source alone: the same file has the same ones on each
-of them, always.
+of them, always. A ranked run draws the problem's hidden sizes from its key, as the harness does.
 """
 
 import asyncio
 import hashlib
+import json
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,8 @@ from nacl.signing import SigningKey
 
 from gpu_agent.domain import Demand, Machine, RunFiles, build_registration
 from gpu_agent.service import Agent, Reporter, RunObserver
-from harness.vocabulary import MODES, PASSED, SUBMISSION_MODES
+from harness.hidden_sizes import HiddenFamily, draws_hidden_sizes, hidden_case_name
+from harness.vocabulary import MODES, PASSED, STAGES, SUBMISSION_MODES
 from shared.blobs import BlobStore
 from shared.bus_keys.authority import Authority
 from shared.bus_keys.login import BusLogin
@@ -45,6 +47,7 @@ from shared.lifecycle import run_main
 from shared.nats.account_deployment import deploy_accounts
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
 from shared.nats.connection import connect
+from shared.problems.hidden_sizes import read_families
 from shared.settings import read_settings
 from shared.signing import public_key
 
@@ -90,18 +93,23 @@ class Unwatched:
 
 @dataclass(frozen=True)
 class NoopRuns:
-    """Runs that end after a drawn time; keeps the port gpu_agent.service.Runs."""
+    """Runs that end after a drawn time; keeps the port gpu_agent.service.Runs.
+
+    Without `blobs` they know no problem, so they draw no hidden sizes.
+    """
 
     dice: random.Random
     took_s_min: float = 0.0
     took_s_max: float = 0.0
     wrong_share: float = 0.0
     blobs: BlobStore | None = None
+    families: dict[str, list[HiddenFamily]] = field(default_factory=dict)
 
     async def run(self, order: JobAssigned, observer: RunObserver) -> tuple[RunCompleted, RunFiles]:
         """Say the stages of the mode, up to the check if the source is wrong."""
         took_s = self.dice.uniform(self.took_s_min, self.took_s_max)
         key = self.dice.randbytes(32)
+        families = await self._read_families(order)
         await observer.report_start(
             RunStarted(
                 fingerprint=observer.registration.fingerprint,
@@ -123,7 +131,15 @@ class NoopRuns:
             await observer.report_stage(
                 StageResult(stage=stage, verdict=said, took_s=spent_s, cases=1)
             )
-        cases = [case for stage in stages for case in _cases(stage, digest, verdict)]
+        drawn = [case for family in families for case in _draw_cases(family, key, digest)]
+        cases = [
+            case
+            for stage in stages
+            for case in (
+                *_cases(stage, digest, verdict),
+                *(case for case in drawn if case.stage == stage),
+            )
+        ]
         completed = RunCompleted(
             verdict=verdict,
             stage=stages[-1],
@@ -134,6 +150,15 @@ class NoopRuns:
             environment=dict(MACHINE.environment),
         )
         return completed, RunFiles()
+
+    async def _read_families(self, order: JobAssigned) -> list[HiddenFamily]:
+        """The families that a run draws cases from; a problem is read once."""
+        if self.blobs is None or order.chunk is not None or not draws_hidden_sizes(order.mode):
+            return []
+        digest = order.problem_digest
+        if digest not in self.families:
+            self.families[digest] = read_families(json.loads(await self.blobs.get(digest)))
+        return self.families[digest]
 
     async def _run_chunk(
         self, order: JobAssigned, observer: RunObserver, took_s: float, key: bytes
@@ -178,17 +203,34 @@ def verdict_of(digest: str, wrong_share: float) -> str:
 
 
 def _cases(stage: str, digest: str, verdict: str) -> list[CaseResult]:
-    """The one case of a stage; a timed one is as fast as its source's digest says."""
+    """The one public case of a stage."""
     if stage == "build":
         return []
-    if stage != "time":
-        return [CaseResult(name="size: 1024", stage=stage, verdict=verdict)]
+    if stage == "time":
+        return [_time("size: 65536", digest)]
+    is_hidden = STAGES[stage].is_hidden
+    return [CaseResult(name="size: 1024", stage=stage, verdict=verdict, is_hidden=is_hidden)]
+
+
+def _draw_cases(family: HiddenFamily, key: bytes, digest: str) -> Iterator[CaseResult]:
+    """The cases that a run with a key draws from a family; it passes all of them."""
+    for number, _ in enumerate(family.draw(key), 1):
+        name = hidden_case_name(family.group, number)
+        if family.group == "tests":
+            yield CaseResult(name=name, stage="hidden_check", verdict=PASSED, is_hidden=True)
+        else:
+            timed = _time(name, digest)
+            yield msgspec.structs.replace(timed, weight=family.weight, is_hidden=True)
+
+
+def _time(name: str, digest: str) -> CaseResult:
+    """A timed case, as fast as its source's digest says."""
     times = time_us(digest)
     middle = sum(times) / len(times)
-    timed = CaseResult(
-        name="size: 65536",
+    return CaseResult(
+        name=name,
         stage="time",
-        verdict="passed",
+        verdict=PASSED,
         time_us=middle,
         interval_us=(middle * (1 - SPREAD), middle * (1 + SPREAD)),
         samples=100 * PROCESSES,
@@ -197,7 +239,6 @@ def _cases(stage: str, digest: str, verdict: str) -> list[CaseResult]:
         freedom=FREEDOM,
         grade="ok",
     )
-    return [timed]
 
 
 def time_us(digest: str) -> list[float]:

@@ -19,7 +19,7 @@ from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.ranking import ranker_of, running, settle
+from tests.support.ranking import LOOK_S, ranker_of, running, settle
 
 Said = TypeVar("Said", bound=events.Fact)
 
@@ -68,7 +68,11 @@ class Podium:
 
 @asynccontextmanager
 async def open_podium(
-    dsn: str, *, has_duels: bool = False, has_confirmations: bool = False
+    dsn: str,
+    *,
+    has_duels: bool = False,
+    has_confirmations: bool = False,
+    look_s: float = LOOK_S,
 ) -> AsyncIterator[Podium]:
     """Start a platform with one enrolled agent and one problem."""
     log, progress = MemoryLog(), ProjectionProgress()
@@ -83,6 +87,7 @@ async def open_podium(
                 progress,
                 has_duels=has_duels,
                 has_confirmations=has_confirmations,
+                look_s=look_s,
             )
         ),
     ):

@@ -1,5 +1,6 @@
 """The runs of a contest's winners are repeated on several agents once the contest has ended."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -134,12 +135,43 @@ async def test_a_repetition_that_fails_marks_the_check_list(
         assert (public["repetitions"], public["checks"], public["entries"]) == (state, None, None)
 
 
+@dataclass(frozen=True)
+class HiddenLife(Life):
+    """A life whose run has a hidden case with this name."""
+
+    hidden: str = ""
+
+    def completed(self) -> events.RunCompleted:
+        completed = super().completed()
+        case = events.CaseResult(
+            name=self.hidden, stage="hidden_check", verdict="passed", is_hidden=True
+        )
+        return structs.replace(completed, cases=[*completed.cases, case])
+
+
+# The hidden check repeats each public case, with other seeds.
+@pytest.mark.parametrize(
+    ("hidden", "code"), [("size=1", "not_fresh"), ("hidden test 1", "confirmed")]
+)
 async def test_a_repetition_counts_only_with_fresh_hidden_sizes_where_these_are_demanded(
-    postgres_dsn: str,
+    postgres_dsn: str, hidden: str, code: str
 ) -> None:
     async with open_podium(postgres_dsn) as podium:
         await begin_contest(podium, definition(1, is_fresh=True))
         await add_agents(podium, AGENT, "a2")
-        requested, judged = await repeat(podium, "best", 1, "a2", Life("best", time_us=40.0))
+        life = HiddenLife("best", time_us=40.0, hidden=hidden)
+        requested, judged = await repeat(podium, "best", 1, "a2", life)
         assert requested.is_fresh
-        assert (judged.code, judged.result) == ("not_fresh", None)
+        assert (judged.code, judged.result is None) == (code, code == "not_fresh")
+
+
+async def test_results_and_a_judged_repetition_make_the_next_one_due_at_once(
+    postgres_dsn: str,
+) -> None:
+    async with open_podium(postgres_dsn, look_s=3600.0) as podium:
+        await begin_contest(podium, definition(2))
+        await add_agents(podium, AGENT, "a2", "a3")
+        proposed = ContestResultsProposed(places=places("ada"), as_of_seq=9)
+        await say(podium.log, subjects.contest("cup"), proposed)
+        for count, agent in enumerate(("a2", "a3"), 1):
+            await repeat(podium, "best", count, agent, Life("best", time_us=40.0))

@@ -8,9 +8,11 @@ import asyncio
 import os
 import time
 from argparse import ArgumentParser
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
@@ -20,6 +22,15 @@ from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import AGENT, PlatformConfig, Service, local_services
 
 CLOCK_MODULE = "tests.support.simulated_clock"
+COMMAND_S_MAX = 300.0
+
+
+class CommandOutput(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    errors: str
 
 
 class ClockedRunning(Running):
@@ -45,6 +56,10 @@ class ClockedRunning(Running):
         options = ["--clock", str(self.clock.path), *([] if has_agent else ["--no-agent"])]
         super().__init__(folder, settings, *options)
 
+    def command(self, module: str) -> tuple[str, ...]:
+        """The command of a program beside it, on its clock."""
+        return run_on_clock(self.clock.path, super().command(module))
+
     def up(self) -> Running:
         """Start, and return when all services answer; with an agent, when it is free."""
         if self.has_agent:
@@ -56,6 +71,25 @@ class ClockedRunning(Running):
             assert time.monotonic() < until, log.read_text()
             time.sleep(UP_STEP_S)
         return self
+
+    async def run_command(self, *words: str) -> CommandOutput:
+        """Run `warpboard` with these words on this platform and its clock."""
+        process = await asyncio.create_subprocess_exec(
+            *(*self.command("warpboard"), *words, "--folder", str(self.folder)),
+            cwd=ROOT,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        try:
+            async with asyncio.timeout(COMMAND_S_MAX):
+                out, errors = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        assert process.returncode is not None
+        return CommandOutput(process.returncode, out.decode(), errors.decode())
 
     def _is_up(self) -> bool:
         try:

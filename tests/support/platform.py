@@ -20,7 +20,7 @@ import msgspec
 from ranker.audit.command import Report, audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
-from shared.api.audits import ContestAuditReport, RatingAuditReport
+from shared.api.audits import RatingAuditReport
 from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import MAINTENANCE
 from shared.servers.postgresql import Postgres
@@ -67,6 +67,10 @@ class Running:
         self.folder, self.options = folder, options
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
+
+    def command(self, module: str) -> tuple[str, ...]:
+        """The command of a program beside it."""
+        return sys.executable, "-m", module
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start `up`, without waiting for anything."""
@@ -169,12 +173,6 @@ class Running:
         """What an audit of a leaderboard finds."""
         found: dict[str, Any] = msgspec.to_builtins(self._audit(problem=problem, gpu=gpu))
         return found
-
-    def audit_contest(self, contest: str, as_of: datetime) -> ContestAuditReport:
-        """What an audit of a contest finds as of an instant."""
-        report = self._audit(contest=contest, as_of=as_of)
-        assert isinstance(report, ContestAuditReport)
-        return report
 
     def audit_rating(self, as_of: datetime | None = None) -> RatingAuditReport:
         """What an audit of the rating finds, as of an instant or now."""

@@ -34,10 +34,12 @@ def ranker_of(
     has_duels: bool = False,
     has_confirmations: bool = False,
     retime_delays_s: tuple[float, ...] = (),
+    look_s: float = LOOK_S,
 ) -> Ranker:
     """A ranker that writes these read models, with duels and confirmations if it has them.
 
-    It times noisy runs again after these delays, if there are any.
+    It times noisy runs again after these delays, if there are any, and looks for what is due in
+    contests every `look_s`.
     """
     decisions = Decisions(log, models, blobs or MemoryBlobStore(), Metrics(), wanted)
     reads = ReadsBetweenWrites(models)
@@ -49,7 +51,7 @@ def ranker_of(
     retimes = Retimes(log, reads, bool(retime_delays_s), retime_delays_s, LOOK_S)
     progress = news or ProjectionProgress()
     standings = ContestStandings(reads, progress, age_s_max=0.0)
-    verified = ContestConfirmations(log, reads, standings, LOOK_S)
+    verified = ContestConfirmations(log, reads, standings, look_s)
     return Ranker(decisions, announcing, progress, milestones, *podium_jobs, retimes, verified)
 
 

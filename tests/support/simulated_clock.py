@@ -1,8 +1,9 @@
 """A clock that a test moves, for unmodified services.
 
-`python -m tests.support.simulated_clock FILE MODULE [ARGUMENT ...]` runs a service on the clock in
-a file. Time passes as fast as ever, but from the instant that the test sets. NATS, Postgres and the
-monotonic clock keep the real time. `tests.support.clocked_platform` has a whole platform.
+`python -m tests.support.simulated_clock FILE MODULE [ARGUMENT ...]` runs a service, or a command of
+`warpboard`, on the clock in a file. Time passes as fast as ever, but from the instant that the test
+sets. NATS, Postgres and the monotonic clock keep the real time. `tests.support.clocked_platform`
+has a whole platform.
 
 Nothing of the services is imported before the clock is replaced, since they import its function.
 """
@@ -69,6 +70,8 @@ def run(clock: SimulatedClock, module: str, arguments: Sequence[str]) -> None:
     setattr(shared_clock, NOW, clock.now)
     if module == "scheduler":
         _agree_with_server(clock, true_now)
+    if module == "warpboard":
+        _run_ranker_on(clock)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
@@ -85,6 +88,15 @@ def _agree_with_server(clock: SimulatedClock, true_now: Callable[[], datetime]) 
             return super().now() + clock.offset
 
     setattr(service, "ServerClock", SimulatedServerClock)  # noqa: B010  (as above)
+
+
+def _run_ranker_on(clock: SimulatedClock) -> None:
+    """Let the commands of ranker that the command line starts run on the clock, too."""
+    from warpboard.processes import maintenance
+
+    *options, module = maintenance.RANKER
+    ranker = (*options, "tests.support.simulated_clock", str(clock.path.absolute()), module)
+    setattr(maintenance, "RANKER", ranker)  # noqa: B010  (as above)
 
 
 if __name__ == "__main__":

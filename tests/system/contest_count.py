@@ -1,105 +1,275 @@
 """A second count of a standing, from what people sent and what agents answer; without ranker."""
 
-from collections.abc import Mapping
-from math import isclose
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from math import exp, fsum, inf, isclose, log
+from statistics import stdev
+from typing import Any, NamedTuple
 
-from shared.contests.definition import ContestProblem, is_in_window
+from bench.noop_agent import FREEDOM, time_us
+
+from shared.contests.definition import Contest, ContestProblem, TieRule, is_in_window
 from tests.system.contest_season import Season, Sent
 
-# Times that differ by more than this are never tied.
-TIE_MAX = 1.05
 DIGITS = 4
+# The 97.5 % quantile for the freedom of a no-op agent's times, from the usual table.
+QUANTILE = {22: 2.074}[FREEDOM]
+# Times of a processor that differ by less than this share are tied in any case.
+DELTA = 0.003
 
 
-def count_standing(season: Season, slug: str, round_: str, shown: Mapping[str, Any]) -> None:
-    """Check a standing: the entries, their places and points, the sums, and the order."""
+class Entry(NamedTuple):
+    """The fastest source of a contestant on a problem, with its place in the division."""
+
+    sent: Sent
+    received_at: datetime
+    rank: int
+    is_tied: bool
+    points: float
+    is_counted: bool = True
+
+
+class Row(NamedTuple):
+    """A contestant, who is the name of a person or the id of a team, with all entries."""
+
+    contestant: str
+    names: list[str]
+    entries: list[Entry]
+    rank: int = 0
+    is_tied: bool = False
+
+    @property
+    def counted(self) -> list[Entry]:
+        """The entries that make the sum."""
+        return [entry for entry in self.entries if entry.is_counted]
+
+    @property
+    def points(self) -> float:
+        """The sum."""
+        return round(fsum(entry.points for entry in self.counted), DIGITS)
+
+
+def count_standing(
+    season: Season, slug: str, round_: str, until_at: datetime | None = None
+) -> dict[str, list[Row]]:
+    """Count the standing of each division; nothing counts that was received from `until_at` on."""
     contest = season.contests[slug]
-    best = find_best(season, slug, round_)
-    rows = [row for part in shown["divisions"] for row in part["rows"]]
-    members = [member for row in rows for member in row["members"]]
-    assert len(members) == len(set(members)), "somebody is twice in the standing"
-    entries = {
-        (find_name(season, slug, row), it["problem"]): it for row in rows for it in row["entries"]
-    }
-    assert sorted(entries) == sorted(best)
-    wrong = [
-        (entries[key], sent) for key, sent in best.items() if entries[key]["number"] != sent.number
-    ]
-    assert not wrong, wrong
-    for key, sent in best.items():
-        assert isclose(entries[key]["score_us"], sent.score_us, rel_tol=1e-9)
-    for part in shown["divisions"]:
-        for problem in contest.problems:
-            if problem.round == round_:
-                own = [
-                    it
-                    for row in part["rows"]
-                    for it in row["entries"]
-                    if it["problem"] == problem.slug
-                ]
-                check_places(problem, own)
-        for row in part["rows"]:
-            points = sorted((it["points"] for it in row["entries"]), reverse=True)
-            counted = points[: contest.best_of or len(points)]
-            assert isclose(row["points"], sum(counted), abs_tol=10**-DIGITS * 5)
-        sums = [row["points"] for row in part["rows"]]
-        assert sums == sorted(sums, reverse=True)
-
-
-def find_best(season: Season, slug: str, round_: str) -> dict[tuple[str, str], Sent]:
-    """The fastest right source of each contestant on each problem of a round."""
-    best: dict[tuple[str, str], Sent] = {}
-    for sent in season.sent:
-        problem = season.contests[slug].problem(sent.problem)
-        if problem is None or problem.round != round_ or not counts(season, sent, problem):
+    divisions: dict[str, list[Row]] = {division.slug: [] for division in contest.divisions}
+    names = find_names(season, slug, round_)
+    places: dict[str, list[Entry]] = {contestant: [] for contestant in names}
+    for problem in contest.problems:
+        if problem.round != round_:
             continue
-        key = sent.contestant, sent.problem
-        if key not in best or sent.score_us < best[key].score_us:
-            best[key] = sent
-    return best
+        best = find_best(season, problem, names, until_at)
+        for division in divisions:
+            own = [it for it in best if find_division(season, slug, it.contestant) == division]
+            for entry in place_entries(season, problem, own):
+                places[entry.sent.contestant].append(entry)
+    for contestant, entries in places.items():
+        if entries:
+            row = Row(contestant, names[contestant], mark_counted(contest, entries))
+            divisions[find_division(season, slug, contestant)].append(row)
+    return {division: rank_rows(contest, rows) for division, rows in divisions.items()}
 
 
-def counts(season: Season, sent: Sent, problem: ContestProblem) -> bool:
+def find_names(season: Season, slug: str, round_: str) -> dict[str, list[str]]:
+    """Who takes part in a round, with the names of those who are not disqualified."""
+    names: dict[str, list[str]] = {}
+    for person in season.members[slug]:
+        if person not in season.out[slug]:
+            names.setdefault(season.contestant(slug, person), []).append(person)
+    finalists = season.finalists.get(slug)
+    if round_ == "finals" and finalists is not None:
+        return {contestant: own for contestant, own in names.items() if contestant in finalists}
+    return names
+
+
+def find_division(season: Season, slug: str, contestant: str) -> str:
+    """The division of a person, or that of the captain of a team."""
+    members = season.members[slug]
+    if contestant in members:
+        return members[contestant].division
+    return next(it.division for it in members.values() if it.team == contestant and it.is_captain)
+
+
+def find_best(
+    season: Season,
+    problem: ContestProblem,
+    contestants: Mapping[str, Sequence[str]],
+    until_at: datetime | None,
+) -> list[Sent]:
+    """The fastest right source of each contestant on a problem, in the order of their times."""
+    sent = (
+        it
+        for it in season.sent
+        if it.problem == problem.slug
+        and it.contestant in contestants
+        and counts(season, it, problem, until_at)
+    )
+    best: dict[str, Sent] = {}
+    for it in sorted(sent, key=lambda it: (it.score_us, it.number)):
+        best.setdefault(it.contestant, it)
+    return list(best.values())
+
+
+def counts(season: Season, sent: Sent, problem: ContestProblem, until_at: datetime | None) -> bool:
     """Whether a submission counts: ranked, right, in time, not withdrawn, of nobody who is out."""
     at, _ = season.ledger.received[sent.number]
     return (
         sent.mode == "ranked"
         and sent.is_right
         and is_in_window(problem, at)
+        and (until_at is None or at < until_at)
         and sent.number not in season.ledger.withdrawn
         and sent.person not in season.out[sent.contest]
     )
 
 
-def find_name(season: Season, slug: str, row: Mapping[str, Any]) -> str:
-    """The name of the person in a row, or the id of the team."""
-    if season.contests[slug].teams.size_max > 1:
-        return str(row["contestant"])
-    (name,) = row["names"]
-    return str(name)
+def place_entries(season: Season, problem: ContestProblem, best: Sequence[Sent]) -> list[Entry]:
+    """The places of a division's entries on a problem, the fastest first, and their points."""
+    entries = []
+    for group in group_ties(best):
+        rank = len(entries) + 1
+        for sent in group:
+            points = problem.weight * find_points(problem, rank, sent.score_us, best[0].score_us)
+            at, _ = season.ledger.received[sent.number]
+            entries.append(Entry(sent, at, rank, len(group) > 1, round(points, DIGITS)))
+    return entries
 
 
-def check_places(problem: ContestProblem, entries: list[dict[str, Any]]) -> None:
-    """Check the places of the entries on a problem in one division, and their points."""
-    entries.sort(key=lambda entry: entry["score_us"])
-    ranks = [entry["rank"] for entry in entries]
-    assert ranks == sorted(ranks)
-    best_us = entries[0]["score_us"] if entries else 0.0
-    for entry in entries:
-        assert entry["rank"] == 1 + sum(rank < entry["rank"] for rank in ranks)
-        tied = [it["score_us"] for it in entries if it["rank"] == entry["rank"]]
-        assert max(tied) <= TIE_MAX * min(tied)
-        assert entry["is_tied"] == (len(tied) > 1)
-        points = problem.weight * find_points(problem, entry, best_us)
-        assert isclose(entry["points"], points, abs_tol=10**-DIGITS)
+def group_ties(best: Iterable[Sent]) -> list[list[Sent]]:
+    """Group entries that cannot be told apart: the intervals of all have a time in common."""
+    groups: list[list[Sent]] = []
+    common = (inf, 0.0)
+    for sent in best:
+        low, high = interval_us(sent)
+        both = max(low, common[0]), min(high, common[1])
+        if both[0] <= both[1]:
+            groups[-1].append(sent)
+            common = both
+        else:
+            groups.append([sent])
+            common = low, high
+    return groups
 
 
-def find_points(problem: ContestProblem, entry: Mapping[str, Any], best_us: float) -> float:
-    """The points of an entry, by the rules of the four files."""
+def interval_us(sent: Sent) -> tuple[float, float]:
+    """The 95 % interval of a source's time, as docs/timing.md defines it."""
+    logs = [log(time) for time in time_us(sent.digest)]
+    half = max(QUANTILE * stdev(logs) / len(logs) ** 0.5, DELTA / 2)
+    return sent.score_us * exp(-half), sent.score_us * exp(half)
+
+
+def find_points(problem: ContestProblem, rank: int, score_us: float, best_us: float) -> float:
+    """The points of a place before their weight, by the rules of the four files."""
     scoring = problem.scoring
     if scoring.by == "places":
-        place = entry["rank"] - 1
-        return scoring.points[place] if place < len(scoring.points) else 0.0
+        return scoring.points[rank - 1] if rank <= len(scoring.points) else 0.0
     assert scoring.by == "time" or scoring.expression == "100 * best_us / time_us"
-    return 100 * best_us / float(entry["score_us"])
+    return 100 * best_us / score_us
+
+
+def mark_counted(contest: Contest, entries: list[Entry]) -> list[Entry]:
+    """Let only the best problems of a contestant count, if the contest says so."""
+    best = sorted(entries, key=lambda entry: (-entry.points, entry.sent.problem))
+    left_out = best[contest.best_of :] if contest.best_of else []
+    return [entry._replace(is_counted=entry not in left_out) for entry in entries]
+
+
+def rank_rows(contest: Contest, rows: list[Row]) -> list[Row]:
+    """The rows with their places, best first."""
+    is_better = partial(is_before, contest.ties)
+    ranked = []
+    for row in rows:
+        better = sum(is_better(other, row) for other in rows)
+        worse = sum(is_better(row, other) for other in rows)
+        ranked.append(row._replace(rank=better + 1, is_tied=better + worse + 1 < len(rows)))
+    return sorted(ranked, key=lambda row: row.rank)
+
+
+def is_before(ties: Sequence[TieRule], first: Row, second: Row) -> bool:
+    """Whether a contestant is better than another one, by points and then by each rule in turn."""
+    if first.points != second.points:
+        return first.points > second.points
+    for rule in ties:
+        if rule == "shared":
+            return False
+        own, other = (find_tie_value(rule, row) for row in (first, second))
+        if own != other:
+            return own < other
+    return False
+
+
+def find_tie_value(rule: TieRule, row: Row) -> list[float]:
+    """What a rule compares; the smaller one is better."""
+    match rule:
+        case "most_wins":
+            return [-sum(entry.rank == 1 for entry in row.counted)]
+        case "best_place":
+            return [*sorted(entry.rank for entry in row.counted), inf]
+        case "earliest":
+            return [max(entry.received_at for entry in row.counted).timestamp()]
+        case _:
+            raise AssertionError(f"none of the four files has the rule {rule}")
+
+
+def compare_standing(
+    season: Season, slug: str, shown: Mapping[str, Any], until_at: datetime | None = None
+) -> Counter[str]:
+    """Check a standing against the count; return how many ties there were, and how many broken."""
+    expected = count_standing(season, slug, shown["round"], until_at)
+    is_team = season.contests[slug].teams.size_max > 1
+    assert [part["division"] for part in shown["divisions"]] == list(expected)
+    found: Counter[str] = Counter()
+    for part in shown["divisions"]:
+        rows = {row.contestant: row for row in expected[part["division"]]}
+        names = [row["contestant"] if is_team else row["names"][0] for row in part["rows"]]
+        assert sorted(names) == sorted(rows)
+        for name, row in zip(names, part["rows"], strict=True):
+            compare_row(season, slug, rows[name], row)
+        ranks = [row["rank"] for row in part["rows"]]
+        assert ranks == sorted(ranks)
+        entries = [entry for row in rows.values() for entry in row.entries]
+        found["tied entries"] += sum(entry.is_tied for entry in entries)
+        found["shared places"] += sum(row.is_tied for row in rows.values())
+        found["broken ties"] += sum(
+            first.points == second.points and first.rank != second.rank
+            for first, second in pairwise(expected[part["division"]])
+        )
+    return found
+
+
+def compare_row(season: Season, slug: str, expected: Row, row: Mapping[str, Any]) -> None:
+    """Check a contestant's row: place, sum, members, and each entry."""
+    assert (row["rank"], row["is_tied"]) == (expected.rank, expected.is_tied), (row, expected)
+    assert sorted(row["names"]) == sorted(expected.names)
+    assert row["is_finalist"] == (expected.contestant in season.finalists.get(slug, ()))
+    assert isclose(row["points"], expected.points, abs_tol=10**-DIGITS)
+    entries = {entry["problem"]: entry for entry in row["entries"]}
+    assert len(entries) == len(row["entries"]) == len(expected.entries)
+    for own in expected.entries:
+        entry = entries[own.sent.problem]
+        values = [entry[name] for name in ("number", "rank", "is_tied", "is_counted")]
+        assert values == [own.sent.number, own.rank, own.is_tied, own.is_counted], (entry, own)
+        assert isclose(entry["score_us"], own.sent.score_us, rel_tol=1e-9)
+        assert isclose(entry["points"], own.points, abs_tol=10**-DIGITS)
+
+
+def compare_results(
+    season: Season, slug: str, accounts: Mapping[str, str], results: Mapping[str, Any]
+) -> None:
+    """Check the places of results against the count of the last round; `accounts` are by name."""
+    contest = season.contests[slug]
+    expected = [
+        (accounts.get(row.contestant, row.contestant), division, row.rank, row.points)
+        for division, rows in count_standing(season, slug, contest.problems[-1].round).items()
+        for row in rows
+    ]
+    shown = [
+        (place["contestant"], place["division"], place["place"], round(place["points"], DIGITS))
+        for place in results["places"]
+    ]
+    assert sorted(shown) == sorted(expected)

@@ -2,10 +2,8 @@
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +18,7 @@ from tests.support.waits import find_free_ports, until
 LOCAL = "local"
 # Those that tests hire; each has an account on the bus from the start.
 HIRED = ("member", "other", "slow", "evil")
+SETTINGS = QUICK | {"WARPBOARD_AGENTS": " ".join(HIRED)}
 DOWN_S_MAX = 20.0
 KEY_S_MAX = 60.0
 WHY = {"reason": "a system test"}
@@ -49,7 +48,7 @@ class Crew:
         """
         for name in names:
             environ = self._environ(name, settings)
-            command = (sys.executable, "-m", module)
+            command = self.running.command(module)
             said = subprocess.run(
                 [*command, "key"], env=environ, capture_output=True, timeout=KEY_S_MAX, check=True
             )
@@ -126,10 +125,9 @@ class Crew:
 
 
 @contextmanager
-def crew_of(folder: Path, slug: str, problem: dict[str, str], **settings: str) -> Iterator[Crew]:
-    """A platform of one's own in a folder, with a problem of these files."""
-    more = {"WARPBOARD_AGENTS": " ".join(HIRED)}
-    running = Running(folder / "home", QUICK | more | settings)
+def crew_of(running: Running, slug: str, problem: dict[str, str]) -> Iterator[Crew]:
+    """Start a platform with these SETTINGS at least, and a problem of these files."""
+    folder = running.folder.parent
     (folder / slug).mkdir()
     for name, text in problem.items():
         (folder / slug / name).write_text(text)

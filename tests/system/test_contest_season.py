@@ -9,7 +9,6 @@ import logging
 import os
 import random
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -20,19 +19,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from bench.noop_agent import enrolment, names
 
+from shared.api.audits import ContestAuditReport
 from shared.contests.definition import REVIEW_ITEMS, Contest, ContestProblem
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.servers.process import Launch
-from tests.support.clocked_platform import ClockedRunning, run_on_clock
+from tests.support.clocked_platform import ClockedRunning, CommandOutput
 from tests.support.waits import eventually
 from tests.system.chaos.asking import Asked, Asker, client
 from tests.system.chaos.town import Extra
-from tests.system.contest_count import count_standing
+from tests.system.contest_count import compare_results, compare_standing, count_standing
 from tests.system.contest_season import (
+    FAMILY,
     ORGANISER,
     WRONG_SHARE,
     Ledger,
@@ -57,6 +59,7 @@ PEOPLE = int(os.environ.get("WARPBOARD_CONTEST_PEOPLE", "60"))
 SUBMISSIONS = int(os.environ.get("WARPBOARD_CONTEST_SUBMISSIONS", "600"))
 SEED = int(os.environ.get("WARPBOARD_CONTEST_SEED", "1"))
 LOOKS = 10
+COMMANDS_AT_ONCE_MAX = 2
 # The share of the people who take part, and of the submissions that each problem gets.
 SHARES = {"kernel-season": 0.4, "team-sprint": 0.45, "grand-final": 0.4, "open-tracks": 0.4}
 FINALISTS = 10
@@ -99,8 +102,12 @@ class Story:
     judges: Extra
     actions: list[tuple[datetime, int, Action]] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
+    ties: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    _running: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE_MAX)
+    )
 
     def at(self, instant: datetime, action: Action) -> None:
         """Let something happen at an instant."""
@@ -132,7 +139,7 @@ class Story:
     ) -> None:
         """Let people submit, kill a process meanwhile, and wait for the verdicts."""
         season = self.season
-        among = await self._finalists(contest) if problem == "last-one" else ()
+        among = sorted(season.finalists[contest]) if problem == "last-one" else ()
         submitting = season.submit_some(contest, problem, count, among)
         if victim:
             await asyncio.gather(submitting, self._kill(victim))
@@ -141,21 +148,6 @@ class Story:
         await season.drain()
         if is_seen:
             await self.look(contest)
-
-    async def _finalists(self, contest: str) -> Sequence[str]:
-        people = self.season.members[contest]
-        results = await self.season.need("GET", f"contests/{contest}/results")
-        finalists = {finalist["contestant"] for finalist in results["finalists"]}
-        accounts = await self._accounts(contest)
-        return [name for name in people if accounts[name] in finalists]
-
-    async def _accounts(self, contest: str) -> dict[str, str]:
-        rows = await self.season.need("GET", f"contests/{contest}/contestants")
-        return {
-            member["participant"]: member["participant_id"]
-            for row in rows["items"]
-            for member in row["members"]
-        }
 
     async def _kill(self, victim: str) -> None:
         await asyncio.sleep(KILL_AFTER_S)
@@ -168,11 +160,37 @@ class Story:
         else:
             kill(self.season.running, victim)
 
+    async def run(self, *words: str) -> CommandOutput:
+        """Run `warpboard` with these words, beside few others."""
+        async with self._running:
+            return await self.season.running.run_command(*words)
+
+    async def audit(self, contest: str, *options: str) -> CommandOutput:
+        """Audit a contest, as an operator does."""
+        return await self.run("server", "audit", "--contest", contest, *options)
+
     async def look(self, contest: str) -> None:
-        """Read the standing as an organiser and as everybody."""
+        """Read the standing as an organiser and as everybody, and count both again."""
         at = self.season.running.clock.now()
         organiser = await self.season.standing(contest, ORGANISER)
-        self.looks.append(Look(contest, at, organiser, await self.season.standing(contest, None)))
+        everybody = await self.season.standing(contest, None)
+        self.looks.append(Look(contest, at, organiser, everybody))
+        self.ties += compare_standing(self.season, contest, organiser)
+        if everybody["is_hidden"]:
+            assert everybody["divisions"] == []
+            return
+        freeze_at = find_freeze(self.season.contests[contest], at)
+        assert (everybody["state"] == "frozen") == (freeze_at is not None)
+        compare_standing(self.season, contest, everybody, freeze_at)
+
+
+def find_freeze(contest: Contest, at: datetime) -> datetime | None:
+    """When the freeze began that lasts at an instant, if there is one."""
+    began_at = None
+    for phase in contest.phases:
+        if phase.starts_at <= at:
+            began_at = (began_at or phase.starts_at) if phase.ranks == "frozen" else None
+    return began_at
 
 
 def draw(dice: random.Random, problem: ContestProblem, count: int) -> Iterator[datetime]:
@@ -262,9 +280,22 @@ def plan_season(story: Story) -> None:
         after = await season.standing(slug, None)
         assert find_entry(after, "gemv", 1)["number"] != best["number"]
 
+    async def tie_the_best() -> None:
+        best = find_entry(await season.standing(slug, None), "dual-gemm", 1)
+        owner = next(sent.contestant for sent in season.sent if sent.number == best["number"])
+        person = next(name for name in season.members[slug] if name != owner)
+        source = season.write_source(best["score_us"])
+        sent = await season.submit(person, slug, "dual-gemm", source=source)
+        await season.drain()
+        assert sent is not None
+        shown = await season.standing(slug, None)
+        assert find_entry(shown, "dual-gemm", 1)["is_tied"]
+        story.ties += compare_standing(season, slug, shown)
+
     story.at(datetime(2027, 4, 16, tzinfo=UTC), move_deadline)
     story.at(datetime(2027, 4, 20, tzinfo=UTC), submit_after_the_old_deadline)
     story.at(datetime(2027, 4, 22, 17, tzinfo=UTC), submit_too_late)
+    story.at(datetime(2027, 5, 2, tzinfo=UTC), tie_the_best)
     story.at(datetime(2027, 5, 4, tzinfo=UTC), withdraw_the_best)
 
 
@@ -385,20 +416,18 @@ def plan_final(story: Story) -> None:
         early = season.ask("early results", "POST", f"contests/{slug}/results", ORGANISER)
         await story.expect_refusal("early results", "wrong_state", early)
         await season.need("POST", f"contests/{slug}/finalists", ORGANISER, json={})
+        (rows,) = count_standing(season, slug, "qualifier").values()
+        season.finalists[slug] = {row.contestant for row in rows if row.rank <= FINALISTS}
+        assert len(season.finalists[slug]) >= FINALISTS
         await season.drain()
         results = await season.need("GET", f"contests/{slug}/results")
-        standing = await season.standing(slug, ORGANISER, round="qualifier")
-        first = [
-            row["contestant"]
-            for row in standing["divisions"][0]["rows"]
-            if row["rank"] <= FINALISTS
-        ]
-        assert sorted(it["contestant"] for it in results["finalists"]) == sorted(first)
-        assert len(first) >= FINALISTS
+        accounts = await season.accounts(slug)
+        assert {accounts[name] for name in season.finalists[slug]} == {
+            it["contestant"] for it in results["finalists"]
+        }
 
     async def submit_uninvited() -> None:
-        finalists = await story._finalists(slug)
-        person = next(name for name in season.members[slug] if name not in finalists)
+        person = next(name for name in season.members[slug] if name not in season.finalists[slug])
         sent = season.submit(person, slug, "last-one", what="not a finalist")
         await story.expect_refusal("not a finalist", "contest_closed", sent)
 
@@ -472,6 +501,7 @@ def plan_results(story: Story) -> None:
             await season.drain()
             results = await season.need("GET", path, ORGANISER)
             assert results["state"] == "final"
+            compare_results(season, slug, await season.accounts(slug), results)
             require_repetitions(contest, results)
 
         async def practise(slug: str = slug, contest: Contest = contest) -> None:
@@ -498,6 +528,28 @@ def plan_results(story: Story) -> None:
         story.at(max(archive.starts_at, confirm_at) + DAY, practise)
 
 
+def plan_withdrawal(story: Story) -> None:
+    """A source that everybody could read is withdrawn after the results are final."""
+    season, slug = story.season, "kernel-season"
+
+    async def withdraw() -> None:
+        before = await season.need("GET", f"contests/{slug}/results")
+        entry = find_entry(await season.standing(slug, None), "grouped-gemm", 4)
+        number = entry["number"]
+        owner = next(sent.contestant for sent in season.sent if sent.number == number)
+        path = f"submissions/{number}?source=true"
+        assert "custom_kernel" in (await season.need("GET", path, "an-outsider"))["source"]
+        await story.look(slug)
+        await season.need("DELETE", f"submissions/{number}", owner)
+        await season.drain()
+        after = await season.need("GET", f"contests/{slug}/results")
+        assert (after["state"], after["places"]) == ("final", before["places"])
+        hidden = season.ask("withdrawn source", "GET", path, "an-outsider")
+        await story.expect_refusal("withdrawn source", "no_access", hidden)
+
+    story.at(datetime(2027, 10, 4, tzinfo=UTC), withdraw)
+
+
 async def are_repeated(season: Season, path: str) -> bool:
     """Whether no run of a winner waits to be repeated."""
     results = await season.need("GET", path, ORGANISER)
@@ -505,23 +557,17 @@ async def are_repeated(season: Season, path: str) -> bool:
 
 
 def require_repetitions(contest: Contest, results: Mapping[str, Any]) -> None:
-    """Each entry of a winner ran again on as many agents as the contest asks for.
-
-    Agents that run nothing may find it slower or wrong, which ends its repetitions; and they draw
-    no hidden sizes, without which a repetition that must be fresh does not count.
-    """
+    """Each entry of a winner was confirmed on as many agents as the contest asks for."""
     winners = [place for place in results["places"] if place["place"] <= contest.podium]
-    assert winners
-    for entry in (entry for winner in winners for entry in winner["entries"]):
-        agents = re.search(r"confirmed by (\d+) of (\d+) agents", entry["confirmation"])
-        assert agents, entry
-        assert int(agents[2]) == contest.confirm_agents, entry
+    entries = [entry for winner in winners for entry in winner["entries"]]
+    assert entries
+    count, fresh = contest.confirm_agents, set()
+    for entry in entries:
+        assert entry["state"] == "confirmed", entry
+        assert entry["confirmation"].startswith(f"confirmed by {count} of {count} agents ("), entry
         if entry["is_fresh"]:
-            assert entry["state"] == "incomplete", entry
-            assert "not_fresh" in entry["confirmation"], entry
-        else:
-            assert entry["state"] in ("confirmed", "differs", "failed"), entry
-            assert (agents[1] == agents[2]) == (entry["state"] == "confirmed"), entry
+            fresh.add(entry["problem"])
+    assert fresh == {problem.slug for problem in contest.problems if problem.is_confirmed_fresh}
 
 
 def archive_modes(contest: Contest) -> Sequence[str]:
@@ -573,7 +619,7 @@ def start_judges(running: ClockedRunning) -> Extra:
         "WRONG_SHARE": str(WRONG_SHARE),
     }
     environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
-    command = run_on_clock(running.clock.path, (sys.executable, "-m", "bench.noop_agent"))
+    command = running.command("bench.noop_agent")
     return Extra(Launch(command, running.folder.parent / "judges.log", environ=environ))
 
 
@@ -586,15 +632,17 @@ async def test_four_contests_run_whole_and_their_standings_are_derived_again(
         season = story.season
         for plan in (
             *(plan_registration, plan_submissions, plan_season, plan_merges, plan_sprint),
-            *(plan_final, plan_boundaries, plan_results),
+            *(plan_final, plan_boundaries, plan_results, plan_withdrawal),
         ):
             plan(story)
         await story.play()
         played_s = time.monotonic() - began
         check_ledger(season)
+        check_repetitions(season.ledger)
         for slug in SHARES:
             await check_count(season, slug)
         audits_s = await check_looks(story)
+        await asyncio.gather(check_ends(story), check_release(story))
         sent = len(season.sent)
         log.warning(
             "%s people, %s submissions in %.0f s (%.1f/s), %s refused, %s retries, killed: %s; "
@@ -603,6 +651,8 @@ async def test_four_contests_run_whole_and_their_standings_are_derived_again(
             *(season.asked.retries, dict(story.killed), len(story.looks), audits_s),
         )
         assert set(story.killed) == set(VICTIMS)
+        assert story.ties["tied entries"] > 0
+        assert story.ties["broken ties"] > 0
 
 
 def check_ledger(season: Season) -> None:
@@ -617,26 +667,89 @@ def check_ledger(season: Season) -> None:
         assert received.source.digest == sent.digest
 
 
+def check_repetitions(ledger: Ledger) -> None:
+    """Each repetition ran on an agent of its own, and drew other hidden sizes than the run."""
+    assert ledger.judged.keys() == ledger.requested.keys()
+    fresh = 0
+    for id_, request in ledger.requested.items():
+        judged = ledger.judged[id_]
+        if judged.code == "given_up":
+            # The clock moved beyond its deadline; there was another one.
+            continue
+        assert (judged.code, judged.result is None) == ("confirmed", False), judged
+        assert judged.result is not None
+        assert judged.result.run is not None
+        assert judged.agent not in (request.agent, *request.other_agents)
+        drawn = FAMILY.draw(ledger.keys[request.run])
+        assert drawn != FAMILY.draw(ledger.keys[judged.result.run])
+        fresh += request.is_fresh
+    assert fresh
+
+
 async def check_count(season: Season, slug: str) -> None:
-    """Everybody's standing equals a second count, in which nobody is twice."""
+    """Everybody's standing of each round equals a second count."""
     for round_ in {problem.round for problem in season.contests[slug].problems}:
-        shown = await season.standing(slug, None, round=round_)
-        count_standing(season, slug, round_, shown)
+        compare_standing(season, slug, await season.standing(slug, None, round=round_))
 
 
 async def check_looks(story: Story) -> float:
-    """The log gives for each instant what was shown then; return the seconds of an audit."""
+    """An audit of each instant gives what was shown then; return the seconds of an audit."""
     assert len(story.looks) >= LOOKS
-    began, running = time.monotonic(), story.season.running
-    for look in story.looks:
-        report = await asyncio.to_thread(running.audit_contest, look.contest, look.at)
-        assert report.is_clean, report.findings
-        assert report.round == look.organiser["round"]
-        assert essence(report.divisions) == shown_essence(look.organiser)
-        if look.everybody["state"] != "frozen" and not look.everybody["is_hidden"]:
-            assert shown_essence(look.everybody) == shown_essence(look.organiser)
+    began, season = time.monotonic(), story.season
+    await asyncio.gather(*(check_look(story, look) for look in story.looks))
     audit_s = (time.monotonic() - began) / len(story.looks)
     for look in story.looks:
-        again = await story.season.standing(look.contest, ORGANISER, as_of=look.at.isoformat())
+        again = await season.standing(look.contest, ORGANISER, as_of=look.at.isoformat())
         assert shown_essence(again) == shown_essence(look.organiser)
     return audit_s
+
+
+async def check_look(story: Story, look: Look) -> None:
+    """The command line's audit of an instant gives what organisers were shown then."""
+    round_ = look.organiser["round"]
+    output = await story.audit(
+        *(look.contest, "--as-of", look.at.isoformat(), "--round", round_, "--json")
+    )
+    assert output.code == 0, output
+    report = msgspec.json.decode(output.out, type=ContestAuditReport)
+    assert report.is_clean, report.findings
+    assert (report.as_of, report.round) == (look.at, round_)
+    assert essence(report.divisions) == shown_essence(look.organiser)
+    if look.everybody["state"] != "frozen" and not look.everybody["is_hidden"]:
+        assert shown_essence(look.everybody) == shown_essence(look.organiser)
+
+
+async def check_ends(story: Story) -> None:
+    """An audit of each contest as it is now finds its standing and its final results equal."""
+    early = (BEGINS_AT - DAY).isoformat()
+    refused = await story.audit("kernel-season", "--as-of", early)
+    assert (refused.code, refused.out) == (2, ""), refused
+    outputs = await asyncio.gather(*(story.audit(slug) for slug in SHARES))
+    for slug, output in zip(SHARES, outputs, strict=True):
+        assert output.code == 0, output
+        lines = output.out.splitlines()
+        assert lines[-1] == "clean: the standing is what the log says, and the log is untouched"
+        assert any(re.fullmatch(r"  live   equal at event \d+", line) for line in lines), slug
+        results = [line for line in lines if line.startswith("results: announced by event ")]
+        assert len(results) == 1, lines
+        assert ", confirmed by event " in results[0]
+
+
+async def check_release(story: Story) -> None:
+    """A release has the source of each ranked submission, but of none that was withdrawn."""
+    season = story.season
+    release = season.running.folder.parent / "kernels"
+    output = await story.run("archive", "build", str(release))
+    assert output.code == 0, output
+    ranked = {sent.number for sent in season.sent if sent.mode == "ranked"}
+    assert len(ranked & season.ledger.withdrawn) == 2
+    for table, column in (("sources", "submission"), ("submissions", "number")):
+        assert read_numbers(release, table, column) == ranked - season.ledger.withdrawn
+
+
+def read_numbers(release: Path, table: str, column: str) -> set[int]:
+    """The submissions that a table of a release has."""
+    import polars as pl
+
+    rows = pl.scan_parquet(release / "data" / table / "**/*.parquet")
+    return set(rows.select(column).collect()[column])

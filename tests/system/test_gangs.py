@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import ROOT
+from tests.support.platform import ROOT, Running
 from tests.support.processes import stopped
 from tests.support.waits import until
-from tests.system.crew import LOCAL, Crew, crew_of
+from tests.system.crew import LOCAL, SETTINGS, Crew, crew_of
 
 pytestmark = [
     pytest.mark.platform,
@@ -82,7 +82,8 @@ OTHER, SECOND = "other", "slow"
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """A platform with a problem of two ranks and one of one, and its own agent alone."""
     problem = {"task.yml": TASK, "reference.py": REFERENCE}
-    with crew_of(tmp_path_factory.mktemp("gangs"), "doubled", problem, **POLICY) as crew:
+    running = Running(tmp_path_factory.mktemp("gangs") / "home", SETTINGS | POLICY)
+    with crew_of(running, "doubled", problem) as crew:
         add_problem(crew.running.url, ROOT / "problems" / "identity")
         yield crew
 

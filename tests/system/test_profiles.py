@@ -20,9 +20,10 @@ from tests.contract_popcorn.polling import read_events
 from tests.contract_popcorn.wire import Wire, cli_id, multipart
 from tests.support.browser import PASSWORD
 from tests.support.people import HONEST, REFERENCE, Person
+from tests.support.platform import Running
 from tests.support.waits import until
 from tests.system import profiling_agent
-from tests.system.crew import HIRED, Crew, crew_of
+from tests.system.crew import HIRED, SETTINGS, Crew, crew_of
 from tests.system.profiling_agent import GPU
 
 pytestmark = [
@@ -64,7 +65,8 @@ NUMBER = re.compile(r"/submissions/(\d+)")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """A platform with an agent that says that it has a GPU, and has a stand-in for ncu."""
     problem = {"task.yml": TASK, "reference.py": REFERENCE}
-    with crew_of(tmp_path_factory.mktemp("profiles"), SLUG, problem) as crew:
+    running = Running(tmp_path_factory.mktemp("profiles") / "home", SETTINGS)
+    with crew_of(running, SLUG, problem) as crew:
         standin = crew.running.folder / profiling_agent.STANDIN
         standin.mkdir(mode=0o755)
         shutil.copy(STANDIN, standin)

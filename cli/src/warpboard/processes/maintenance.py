@@ -22,6 +22,8 @@ ERROR_CHARS_MAX = 500
 LINE_BYTES_MAX = 1024 * 1024
 # The exit code of a command that refuses the request.
 REFUSED = 2
+# -P: a folder here with the name of a module must not be imported instead.
+RANKER = ("-P", "-m", "ranker")
 RANKER_CREDENTIALS = "WARPBOARD_RANKER_NATS_CREDENTIALS"
 PROGRESS = re.compile(r"progress: (.+), (\d+) of (\d+)$")
 # The roles of Postgres that a command has instead of ranker's.
@@ -91,8 +93,7 @@ async def run_alone(
     `show` is called with each step and how much of it is done. Raises Refused and Failed.
     """
     process = await asyncio.create_subprocess_exec(
-        # -P: a folder here with the name of a module must not be imported instead.
-        *(sys.executable, "-P", "-m", "ranker", *["--progress"] * (show is not None), *arguments),
+        *(sys.executable, *RANKER, *["--progress"] * (show is not None), *arguments),
         env=environ,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=PIPE,

@@ -1,5 +1,8 @@
 """Repeats the runs of a contest's winners on other agents, once all its rounds are over."""
 
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,13 +17,14 @@ from ranker.domain.contest_review import (
     is_verified_at,
 )
 from ranker.domain.contests import find_round
+from ranker.domain.rows import DecodedEvent
 from ranker.service.contests import ContestStandings, StandingKey, decode_definition
 from ranker.service.decisions import EventCause, Reads, append_event
 from ranker.service.podium_jobs import make_rejudge_item
 from shared import subjects
 from shared.contests.definition import Contest, ContestPlace
 from shared.event_log import EventLog
-from shared.events import ConfirmationRequested
+from shared.events import ConfirmationJudged, ConfirmationRequested, ContestResultsProposed
 from shared.subjects import contest_confirmation_id
 
 # The clock alone ends a contest.
@@ -33,7 +37,7 @@ Row = dict[str, Any]
 class ContestConfirmations:
     """Requests the repetitions of winners' runs; deciding twice gives one event.
 
-    `Confirmations` judges them. `look_s` passes between looks for what is due.
+    `Confirmations` judges them. At most `look_s` passes between looks for what is due.
     """
 
     log: EventLog
@@ -41,6 +45,19 @@ class ContestConfirmations:
     standings: ContestStandings
     look_s: float = LOOK_S
     requested: set[str] = field(default_factory=set)
+    is_due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hear(self, batch: Sequence[DecodedEvent]) -> None:
+        """Note what makes another repetition due."""
+        if any(isinstance(it.fact, ConfirmationJudged | ContestResultsProposed) for it in batch):
+            self.is_due.set()
+
+    async def wait(self) -> None:
+        """Return when it is time to look."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.look_s):
+                await self.is_due.wait()
+        self.is_due.clear()
 
     async def look(self, at: datetime) -> None:
         """Request what is due in all contests. Raises Failed."""

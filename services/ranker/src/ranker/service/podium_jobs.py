@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from harness.hidden_sizes import GROUPS, hidden_case_name
 from ranker.domain.conclusion import (
     Demand,
     Fault,
@@ -49,6 +50,8 @@ END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)
 OPEN_MAX = 4
 RATIO_MAX = 1e6
 NOT_FRESH = "not_fresh"
+# The hidden check also repeats public cases, with other seeds; those are no fresh sizes.
+FIRST_DRAWN = frozenset(hidden_case_name(group, 1) for group in GROUPS)
 
 Row = dict[str, Any]
 
@@ -278,8 +281,8 @@ class Confirmations(PodiumJobs):
         if end.completed is None:
             assert end.fault is not None, "a job without a fault has a verdict"
             return ConfirmationJudged(**fields, code=end.fault.code, reason=end.fault.reason)
-        has_hidden = any(case.is_hidden for case in end.completed.cases)
-        if request["is_fresh"] and end.completed.verdict == "passed" and not has_hidden:
+        has_drawn = any(case.name in FIRST_DRAWN for case in end.completed.cases)
+        if request["is_fresh"] and end.completed.verdict == "passed" and not has_drawn:
             reason = "the contest demands fresh hidden sizes: the problem's newest version has none"
             return ConfirmationJudged(**fields, code=NOT_FRESH, reason=reason)
         result = self._conclude(job, end, end.completed, request)

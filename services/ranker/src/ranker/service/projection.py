@@ -397,12 +397,13 @@ class Ranker:
     async def _verify_winners(self) -> None:
         """Let the runs of a contest's winners be repeated once it has ended, for ever."""
         while True:
-            await asyncio.sleep(self.contest_confirmations.look_s)
+            await self.contest_confirmations.wait()
             if self.is_near:
                 await self.contest_confirmations.look(now())
 
     def _note(self, folded: FoldedBatch) -> None:
         """Record which leaderboards and jobs to check once the log's end is near."""
+        self.contest_confirmations.hear(folded.batch)
         change = folded.change
         if change is None:
             self.boards, self.met = None, None
