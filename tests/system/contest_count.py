@@ -130,7 +130,7 @@ def counts(season: Season, sent: Sent, problem: ContestProblem, until_at: dateti
 
 def place_entries(season: Season, problem: ContestProblem, best: Sequence[Sent]) -> list[Entry]:
     """The places of a division's entries on a problem, the fastest first, and their points."""
-    entries = []
+    entries: list[Entry] = []
     for group in group_ties(best):
         rank = len(entries) + 1
         for sent in group:
