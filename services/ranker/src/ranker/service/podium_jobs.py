@@ -50,8 +50,6 @@ END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)
 OPEN_MAX = 4
 RATIO_MAX = 1e6
 NOT_FRESH = "not_fresh"
-# The hidden check also repeats public cases, with other seeds; those are no fresh sizes.
-FIRST_DRAWN = frozenset(hidden_case_name(group, 1) for group in GROUPS)
 
 Row = dict[str, Any]
 
@@ -281,8 +279,8 @@ class Confirmations(PodiumJobs):
         if end.completed is None:
             assert end.fault is not None, "a job without a fault has a verdict"
             return ConfirmationJudged(**fields, code=end.fault.code, reason=end.fault.reason)
-        has_drawn = any(case.name in FIRST_DRAWN for case in end.completed.cases)
-        if request["is_fresh"] and end.completed.verdict == "passed" and not has_drawn:
+        is_fresh = end.completed.verdict != "passed" or _has_drawn_sizes(end.completed)
+        if request["is_fresh"] and not is_fresh:
             reason = "the contest demands fresh hidden sizes: the problem's newest version has none"
             return ConfirmationJudged(**fields, code=NOT_FRESH, reason=reason)
         result = self._conclude(job, end, end.completed, request)
@@ -317,6 +315,12 @@ class Confirmations(PodiumJobs):
             over_limit=completed.over_limit,
         )
         return conclude_submission(verdict, self.demand)
+
+
+def _has_drawn_sizes(completed: RunCompleted) -> bool:
+    """Whether a run drew hidden sizes; the public cases of its hidden check are none."""
+    first_names = {hidden_case_name(group, 1) for group in GROUPS}
+    return any(case.name in first_names for case in completed.cases)
 
 
 def make_rejudge_item(row: Row, gpu: str) -> RejudgeItem:
