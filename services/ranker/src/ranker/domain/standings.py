@@ -1,5 +1,6 @@
 """Folds every leaderboard at any moment from events in memory, without SQL."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias, assert_never, get_args
@@ -74,11 +75,26 @@ class Rejudge:
     results: dict[str, SubmissionFinished] = field(default_factory=dict)
 
 
-class _Entry(NamedTuple):
+class BoardEntry(NamedTuple):
+    """The best entry of an account on a leaderboard, without its place."""
+
     submission: str
     received: ReceivedSubmission
     pool: PooledScore
     pooled_over: tuple[int, ...]
+
+    def score(self, wins: Mapping[str, Mapping[str, Win]]) -> ScoredEntry:
+        """The values that its rank depends on; `wins` are the duels that each source won."""
+        return ScoredEntry(
+            self.received.number,
+            self.pool.score_us,
+            self.pool.error,
+            self.pool.freedom,
+            self.pool.delta,
+            self.received.source,
+            wins.get(self.received.source, {}),
+            is_noisy=self.pool.is_noisy,
+        )
 
 
 @dataclass
@@ -239,20 +255,9 @@ class Standings:
 
     def board(self, board: LeaderboardKey, at: datetime) -> list[LeaderboardRow]:
         """A leaderboard, best first, with the bans at that instant."""
-        entries = self._best_entries(board, at)
-        scored_entries = [
-            ScoredEntry(
-                number,
-                entry.pool.score_us,
-                entry.pool.error,
-                entry.pool.freedom,
-                entry.pool.delta,
-                entry.received.source,
-                self.wins.get(board, {}).get(entry.received.source, {}),
-                is_noisy=entry.pool.is_noisy,
-            )
-            for number, entry in entries.items()
-        ]
+        entries = {entry.received.number: entry for entry in self.best_entries(board, at)}
+        wins = self.wins.get(board, {})
+        scored_entries = [entry.score(wins) for entry in entries.values()]
         results = self.results.get(board, {})
         rows = []
         for place in assign_places(scored_entries):
@@ -295,22 +300,19 @@ class Standings:
             by_source.setdefault(source, {})[submission] = result
         return {source: results_that_count(results) for source, results in by_source.items()}
 
-    def _best_entries(self, board: LeaderboardKey, at: datetime) -> dict[int, _Entry]:
-        """The best entry of each account by number: that of the source which is placed best."""
-        best: dict[str, _Entry] = {}
+    def best_entries(self, board: LeaderboardKey, at: datetime) -> list[BoardEntry]:
+        """The best entry of each account: that of the source which is placed best."""
+        best: dict[str, BoardEntry] = {}
         for (account, _), submissions in self._group_by_source(board).items():
             pool = pool_results(self.results[board][name] for name in submissions)
             over = tuple(sorted(self.received[name].number for name in submissions[: pool.runs]))
             for submission in submissions:
                 received = self.received[submission]._replace(account=account)
-                entry = _Entry(submission, received, pool, over)
+                entry = BoardEntry(submission, received, pool, over)
                 other = best.get(account)
                 if other is None or _entry_key(entry) < _entry_key(other):
                     best[account] = entry
-        allowed = (
-            entry for entry in best.values() if not self.is_banned(entry.received.account, at)
-        )
-        return {entry.received.number: entry for entry in allowed}
+        return [entry for entry in best.values() if not self.is_banned(entry.received.account, at)]
 
     def account_of(self, received: ReceivedSubmission) -> str:
         """The account that a submission belongs to: that which its sender is part of now."""
@@ -324,11 +326,11 @@ class Standings:
         return until_at is None or until_at > at
 
 
-def _entry_key(entry: _Entry) -> tuple[float, int]:
+def _entry_key(entry: BoardEntry) -> tuple[float, int]:
     return entry.pool.placed_us, entry.received.number
 
 
-def _row(place: Place, entry: _Entry, confirmation: str) -> LeaderboardRow:
+def _row(place: Place, entry: BoardEntry, confirmation: str) -> LeaderboardRow:
     received, pool = entry.received, entry.pool
     return LeaderboardRow(
         rank=place.rank,

@@ -20,7 +20,13 @@ def derive_standings(tables: Mapping[str, Iterable[Row]], seq: int) -> Standings
     Participants have their pseudonyms, and equal sources their group. `tables` are USED_TABLES.
     """
     standings = Standings()
-    for row in tables["submissions"]:
+    fold_tables(standings, tables, seq)
+    return standings
+
+
+def fold_tables(standings: Standings, tables: Mapping[str, Iterable[Row]], seq: int) -> None:
+    """Fold the rows of USED_TABLES up to an event; a table that is not there has none."""
+    for row in tables.get("submissions", ()):
         if row["number"] <= seq:
             board = LeaderboardKey(row["problem"], row["gpu"], row["version"])
             standings.received[str(row["number"])] = ReceivedSubmission(
@@ -29,14 +35,18 @@ def derive_standings(tables: Mapping[str, Iterable[Row]], seq: int) -> Standings
     steps = [
         (row["seq"], row.get("place") or 0, table, row)
         for table in ("verdicts", "labels", "duels")
-        for row in tables[table]
+        for row in tables.get(table, ())
         if row["seq"] <= seq
     ]
     for _, _, table, row in sorted(steps, key=lambda step: step[:2]):
         {"verdicts": _apply_verdict, "labels": _apply_label, "duels": _apply_duel}[table](
             standings, row
         )
-    return standings
+
+
+def moves_leaderboards(label: Row) -> bool:
+    """Whether a leaderboard depends on a label."""
+    return _make_fact(label) is not None
 
 
 def _apply_verdict(standings: Standings, row: Row) -> None:
