@@ -6,13 +6,12 @@ grows with the largest leaderboard, and not with the data set.
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -24,39 +23,18 @@ from ranker.releases.files import GROUP_ROWS, arrow, describe, parquet, schema_o
 from ranker.releases.leaderboards import derive_standings, fold_tables, moves_leaderboards
 from ranker.releases.tables import VIEWS, VIEWS_FOLDER
 from shared.api.releases import ReleaseFile
+from shared.postgres import load_statements
 
 Row = Mapping[str, Any]
 BEST_TIMES = "best_times"
 _SUBMISSION_COLUMNS = ("number", "problem", "gpu", "version", "participant", "source_group", "at")
 _TIMED_COLUMNS = ("run", "name", "time_us", "low_us", "high_us", "yardstick_us")
 _CACHE_KIB = 16 * 1024
-_TABLES = (
-    # The rows that an account's entries follow from, as MessagePack.
-    "create table step (account text, kind text, data blob)",
-    # The best entry of an account on a leaderboard, and then its rank.
-    """create table entry (
-        problem text, gpu text, version integer, number integer, score_us real, error real,
-        freedom integer, delta real, source text, is_noisy integer, account text, run integer,
-        rank integer
-    )""",
-    "create index entry_of_board on entry (problem, gpu, version)",
-    "create index entry_of_run on entry (run)",
-    """create table timed (
-        run integer, name text, time_us real, low_us real, high_us real, yardstick_us real
-    )""",
+# The database is made by these statements, in order.
+_MAKE = (
+    *("create_steps", "create_entries", "index_entries_by_board", "index_entries_by_run"),
+    "create_cases",
 )
-_INSERT_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, null)"
-_BEST_TIMES = """
-    select problem, version, gpu, name as "case",
-           row_number() over (
-               partition by problem, gpu, version, name
-               order by yardstick_us / time_us desc, number
-           ) as place,
-           number as submission, account as participant, rank, time_us, low_us, high_us,
-           yardstick_us, yardstick_us / time_us as speedup
-    from timed join entry using (run)
-    order by problem, gpu, version, name, place
-"""
 
 
 def write_views(reader: ReleaseReader, target: Path) -> list[ReleaseFile]:
@@ -66,27 +44,45 @@ def write_views(reader: ReleaseReader, target: Path) -> list[ReleaseFile]:
     schema, count = schema_of(VIEWS[BEST_TIMES]), 0
     with (
         tempfile.TemporaryDirectory() as folder,
-        closing(_open_database(Path(folder, BEST_TIMES))) as database,
+        _Database(Path(folder, BEST_TIMES)) as database,
         parquet().ParquetWriter(path, schema, compression="zstd") as writer,
     ):
         everybody = _fold_everybody(reader)
         _add_entries(reader, database, everybody)
         _rank_entries(database, everybody)
         _add_cases(reader, database)
-        rows = iter(database.execute(_BEST_TIMES))
+        rows = database.run("best_times")
         while group := [dict(row) for row in islice(rows, GROUP_ROWS)]:
             writer.write_table(arrow().Table.from_pylist(group, schema=schema))
             count += len(group)
     return [describe(target, path, rows=count)]
 
 
-def _open_database(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None)
-    database.row_factory = sqlite3.Row
-    pragmas = ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}")
-    for statement in (*(f"pragma {pragma}" for pragma in pragmas), *_TABLES, "begin"):
-        database.execute(statement)
-    return database
+class _Database:
+    """A SQLite file with what waits for its turn."""
+
+    def __init__(self, path: Path) -> None:
+        self._sql = load_statements("ranker.releases", "views.sql")
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        pragmas = ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}")
+        tables = [self._sql[name] for name in _MAKE]
+        for statement in (*(f"pragma {pragma}" for pragma in pragmas), *tables, "begin"):
+            self._db.execute(statement)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def run(self, statement: str, *values: object) -> Iterator[sqlite3.Row]:
+        """Run a statement, and return its rows."""
+        return self._db.execute(self._sql[statement], values)
+
+    def run_for_each(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run a statement for each row of values."""
+        self._db.executemany(self._sql[statement], rows)
 
 
 def _fold_everybody(reader: ReleaseReader) -> Standings:
@@ -96,18 +92,17 @@ def _fold_everybody(reader: ReleaseReader) -> Standings:
     return derive_standings(tables, reader.release.seq)
 
 
-def _add_entries(reader: ReleaseReader, database: sqlite3.Connection, everybody: Standings) -> None:
+def _add_entries(reader: ReleaseReader, database: _Database, everybody: Standings) -> None:
     """Add the best entry of each account on each leaderboard, without ranks."""
-    database.executemany("insert into step values (?, ?, ?)", _list_steps(reader, everybody.merged))
-    steps = database.execute("select account, kind, data from step order by account")
-    for _, own in groupby(steps, key=itemgetter("account")):
+    database.run_for_each("add_step", _list_steps(reader, everybody.merged))
+    for _, own in groupby(database.run("steps"), key=itemgetter("account")):
         tables: dict[str, list[Row]] = {}
         for step in own:
             tables.setdefault(step["kind"], []).append(msgspec.msgpack.decode(step["data"]))
         standings = Standings(banned=everybody.banned, merged=everybody.merged)
         fold_tables(standings, tables, reader.release.seq)
-        database.executemany(_INSERT_ENTRY, _list_entries(reader, standings))
-    database.execute("drop table step")
+        database.run_for_each("add_entry", _list_entries(reader, standings))
+    database.run("drop_steps")
 
 
 def _list_steps(
@@ -138,24 +133,19 @@ def _list_entries(reader: ReleaseReader, standings: Standings) -> Iterator[tuple
         assert at is not None, "a leaderboard has an event before it"
         for entry in standings.best_entries(board, at):
             run, scored = results[entry.submission].run, entry.score({})
-            if run is not None:
-                yield (
-                    *(board.problem, board.gpu, board.problem_number),
-                    *(scored.number, scored.score_us, scored.error, scored.freedom, scored.delta),
-                    *(scored.source, scored.is_noisy, entry.received.account, int(run)),
-                )
+            yield (
+                *(board.problem, board.gpu, board.problem_number),
+                *(scored.number, scored.score_us, scored.error, scored.freedom, scored.delta),
+                *(scored.source, scored.is_noisy, entry.received.account),
+                None if run is None else int(run),
+            )
 
 
-def _rank_entries(database: sqlite3.Connection, everybody: Standings) -> None:
+def _rank_entries(database: _Database, everybody: Standings) -> None:
     """Rank the entries of one leaderboard after the other."""
-    boards = database.execute("select distinct problem, gpu, version from entry").fetchall()
-    for problem, gpu, version in boards:
-        wins = everybody.wins.get(LeaderboardKey(problem, gpu, version), {})
-        rows = database.execute(
-            "select * from entry where problem = ? and gpu = ? and version = ?",
-            (problem, gpu, version),
-        ).fetchall()
-        runs = {row["number"]: row["run"] for row in rows}
+    for board in [LeaderboardKey(*row) for row in database.run("boards")]:
+        wins, rows = everybody.wins.get(board, {}), [*database.run("entries", *board)]
+        ids = {row["number"]: row["id"] for row in rows}
         places = assign_places(
             [
                 ScoredEntry(
@@ -167,22 +157,19 @@ def _rank_entries(database: sqlite3.Connection, everybody: Standings) -> None:
                 for row in rows
             ]
         )
-        database.executemany(
-            "update entry set rank = ? where run = ?",
-            [(place.rank, runs[place.number]) for place in places],
-        )
+        ranks = [(place.rank, ids[place.number]) for place in places]
+        database.run_for_each("set_rank", ranks)
 
 
-def _add_cases(reader: ReleaseReader, database: sqlite3.Connection) -> None:
+def _add_cases(reader: ReleaseReader, database: _Database) -> None:
     """Add the public timed cases of the runs that entries have."""
 
     @lru_cache(maxsize=1)  # The cases of a run follow each other.
     def is_of_entry(run: int) -> bool:
-        query = "select 1 from entry where run = ? limit 1"
-        return database.execute(query, (run,)).fetchone() is not None
+        return bool([*database.run("has_entry", run)])
 
-    database.executemany(
-        "insert into timed values (?, ?, ?, ?, ?, ?)",
+    database.run_for_each(
+        "add_case",
         (
             tuple(case[name] for name in _TIMED_COLUMNS)
             for case in reader.rows("cases", (*_TIMED_COLUMNS, "stage", "is_hidden"))
