@@ -11,10 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from ingest.contests.routes import TeamName
 from ingest.contests.service import ContestCommands
 from ingest.identity.scopes import STAFF_SCOPES
+from ingest.problems.commands import Change, LeaderboardChange
 from shared import events, subjects
 from shared.contests.definition import ContestPlace
 from shared.errors import Refused
-from tests.ingest.taking_in import ADA, T0, IntakeHarness
+from tests.ingest.taking_in import ADA, ANN, T0, IntakeHarness
 from tests.ingest.test_contests import (
     ANN_CALLER,
     ASSISTED,
@@ -31,6 +32,7 @@ from tests.ingest.test_contests import (
 )
 from tests.ingest.test_evaluations import asked
 from tests.support.contests import SLUG, contest_fields, contest_upload
+from tests.support.door import FILES, publication
 from tests.support.lives import say
 from tests.support.waits import eventually
 
@@ -277,3 +279,59 @@ async def test_an_organiser_is_the_account_that_remains_after_a_merge() -> None:
         await eventually(lambda: contests.feed.rights().account_of(part) == into)
         await update(intake, organisers=["olga", "liv"])
         assert (await contests.details(ADA, SLUG)).contest.organisers[1] == into
+
+
+async def test_an_author_changes_nothing_of_a_problem_while_its_contest_goes_on() -> None:
+    """A new version empties the standing, and a closed GPU type ends the contest."""
+    async with open_contest() as intake:
+        problems, boards = intake.commands.problems, intake.commands.boards
+        newer = publication("copy", FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"})
+
+        async def change_board(**changes: Any) -> None:
+            change = LeaderboardChange("copy", Change("r", **changes), is_operator=False)
+            await boards.change(change, ANN)
+
+        set_hour(intake, 1.9)
+        assert await problems.would_create_version(newer, ANN)
+        deadline = Change("r", has_deadline=True, deadline_at=T0 + timedelta(days=9))
+        assert await field_of(problems.publish(replace(newer, change=deadline), ANN)) == (
+            "deadline_at"
+        )
+        for hour in (2, 4):
+            set_hour(intake, hour)
+            assert await refusal(problems.publish(newer, ANN)) == "wrong_state"
+            assert await refusal(change_board(gpus=("H100",))) == "wrong_state"
+            assert await refusal(change_board(visibility="closed")) == "wrong_state"
+            await change_board(visibility="public")
+        assert await problems.would_create_version(replace(newer, is_operator=True), "operator:o")
+        set_hour(intake, 5)
+        assert (await problems.publish(newer, ANN)).problem_version == 2
+
+
+async def test_a_contest_tells_nobody_which_closed_leaderboards_there_are() -> None:
+    async with open_contest() as intake:
+        hush = replace(publication("hush", FILES), change=Change("r", visibility="closed"))
+        await intake.commands.problems.publish(hush, ANN)
+        author = replace(ANN_CALLER, account="account-of-zoe")
+        reasons = []
+        for slug in ("hush", "push"):
+            fields = contest_fields(T0, slug="probe", problems=[{"slug": slug, "gpu": "CPU"}])
+            upload = contest_upload(fields, is_dry_run=True)
+            with pytest.raises(Refused) as refused:
+                await intake.commands.contests.publish(author, upload)
+            reasons.append((refused.value.code, refused.value.reason.replace(slug, "X")))
+        assert reasons[0] == reasons[1]
+
+
+async def test_nobody_changes_the_division_through_a_team_once_the_registration_is_closed() -> None:
+    teams = {"size_max": 2, "changes_until": (T0 + timedelta(hours=6)).isoformat()}
+    async with open_contest(teams=teams) as intake:
+        contests = intake.commands.contests
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, ASSISTED)
+        await contests.register(BEN, SLUG, HAND)
+        await contests.register(DAN, SLUG, HAND)
+        code = (await contests.create_team(BEN, SLUG, "Duo")).code
+        set_hour(intake, 3)
+        assert await refusal(contests.join_team(ADA, SLUG, code)) == "contest_closed"
+        await contests.join_team(DAN, SLUG, code)

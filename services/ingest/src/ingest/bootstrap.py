@@ -103,8 +103,9 @@ def ingest(
         decisions, histories, feed, ports.account_store, ports.lookups, quotas
     )
     baselines = Baselines(ports, decisions)
-    problems = Problems(ports, decisions, feed, baselines)
-    boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
+    guard = contests.check_author_may_change
+    problems = Problems(ports, decisions, feed, baselines, guard)
+    boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines, guard)
     account_attempts = AttemptLimiter(WRONG_CODES, "wrong codes")
     address_attempts = AttemptLimiter(wrong_codes_per_address, "wrong codes from your address")
     return Ingest(

@@ -386,6 +386,11 @@ def _join_team(command: JoinTeam, state: ContestState) -> Sequence[events.Contes
     team = state.teams[team_id]
     if team_id in state.disqualified:
         raise Refused("disqualified", f"the team {team.name} is disqualified")
+    division = state.declarations[team_id].division
+    is_other = division != state.declarations[command.account].division
+    if is_other and command.at >= contest.register_until_at:
+        message = f"the team {team.name} is in the division {division}, and divisions can no longer"
+        raise Refused("contest_closed", f"{message} be changed since the registration closed")
     if len(team.members) >= contest.teams.size_max:
         message = f"the team {team.name} has {len(team.members)} members, which is the limit"
         raise Refused("team_full", f"{message}: ask its captain, or join another one")

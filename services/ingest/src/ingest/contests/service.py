@@ -165,6 +165,21 @@ class ContestCommands:
             moved=published.moved if published else [],
         )
 
+    async def check_author_may_change(self, problem: str, slug: str) -> None:
+        """Refuse what an author changes of a problem that its contest `slug` is using.
+
+        From the start of its window on, until the results are final or the contest is over.
+        """
+        state = await load_contest(slug, self.histories)
+        contest = state.contest if state is not None else None
+        entered = contest.problem(problem) if contest is not None else None
+        at = self.decisions.clock()
+        if state is None or contest is None or entered is None or entered.starts_at > at:
+            return
+        if not (state.is_final or is_over(contest, at)):
+            message = f"{problem} is in the contest {slug}, which goes on: wait until it is over"
+            raise Refused("wrong_state", f"{message}, or ask an operator", "problem")
+
     async def contests_that_bind(self, account: str) -> list[str]:
         """Return the contests that are not over and in which an account has a part."""
         at = self.decisions.clock()
@@ -530,15 +545,15 @@ class ContestCommands:
         """Return a problem with the GPU type that counts. Raises `Refused`."""
         place = f"problems.{index}"
         state = await load_problem(problem.slug, self.histories.state)
+        # After the contest another one may have taken it, whose sources are not this contest's.
+        is_own = before.contest is not None and before.contest.problem(problem.slug) is not None
+        if not (is_own and state.contest == slug) and not caller.may("admin:problems"):
+            # Before anything is said about it, since its leaderboard may be closed.
+            self.feed.rights().check_manages(caller, problem.slug)
         if state.published is None or state.is_archived:
             fault = "is archived" if state.is_archived else "is not published"
             message = f"the problem {problem.slug} {fault}: publish it before its contest"
             raise Refused("bad_contest", message, f"{place}.slug")
-        # After the contest another one may have taken it, whose sources are not this contest's.
-        is_own = before.contest is not None and before.contest.problem(problem.slug) is not None
-        known = is_own and state.contest == slug
-        if not known and not caller.may("admin:problems"):
-            self.feed.rights().check_manages(caller, problem.slug)
         author = self.feed.rights().author_of(problem.slug)
         if author in before.people:
             message = f"the author of {problem.slug} takes part in the contest"

@@ -11,7 +11,12 @@ from ingest.identity.caller import Caller, unknown_leaderboard
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.problems.commands import LeaderboardChange
-from ingest.problems.service import BaselineRuns, add_known_effects, quota_commands
+from ingest.problems.service import (
+    AuthorGuard,
+    BaselineRuns,
+    add_known_effects,
+    quota_commands,
+)
 from ingest.quotas import rules as quotas
 from shared import subjects
 from shared.api.leaderboards import LeaderboardSettings
@@ -33,6 +38,7 @@ class Leaderboards:
     lookups: Lookups
     blobs: BlobStore
     baselines: BaselineRuns
+    check_author_may_change: AuthorGuard
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
         """Return the settings of a leaderboard that the caller may see."""
@@ -86,10 +92,11 @@ class Leaderboards:
         aggregate = subjects.problem(slug)
         history = await self.decisions.log.history(aggregate)
         state = problems.PROBLEM_DECIDER.fold(event.fact for event in history)
-        if state.contest and request.change.has_deadline is not None:
-            message = f"{slug} belongs to the contest {state.contest}, which sets its deadline"
-            how = "change its contest.yml, and run `warpboard contest update`"
-            raise Refused("wrong_state", f"{message}: {how}", "deadline_at")
+        change = request.change
+        # An author opens a problem that was closed until its start.
+        closes = change.gpus is not None or change.visibility not in (None, problems.PUBLIC)
+        if state.contest and not request.is_operator and (closes or request.quotas):
+            await self.check_author_may_change(slug, state.contest)
         if state.contest and request.change.has_practice is not None:
             message = f"{slug} belongs to the contest {state.contest}, whose last phases say what"
             how = "name `modes` of its `review` or `archive` in contest.yml"

@@ -113,6 +113,10 @@ def _decide_change(
     _check_dropped(command, open_before, after.open_gpus)
     if after == state:
         return ()
+    if state.contest and command.contest is None and after.deadline_at != state.deadline_at:
+        message = f"this problem is in the contest {state.contest}, which sets its deadline"
+        how = "change its contest.yml, and run `warpboard contest update`"
+        raise Refused("wrong_state", f"{message}: {how}", "deadline_at")
     is_sooner = after.deadline_at is not None and (
         state.deadline_at is None or after.deadline_at < state.deadline_at
     )

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ingest.decisions import AggregateCommand, Decisions
 from ingest.identity.access.feed import AccessFeed
@@ -44,6 +44,10 @@ async def load_problem(
     except ValueError:
         return rules.Problem()
     return await load(aggregate, rules.PROBLEM_DECIDER)
+
+
+# Refuses what an author changes of a problem (the first) that a contest (the second) uses.
+AuthorGuard: TypeAlias = Callable[[str, str], Awaitable[None]]
 
 
 class BaselineRuns(Protocol):
@@ -99,6 +103,7 @@ class Problems:
     decisions: Decisions
     feed: AccessFeed
     baselines: BaselineRuns
+    check_author_may_change: AuthorGuard
 
     async def publish(self, publication: Publication, actor: str) -> PublishedVersion:
         """Publish these files as the newest version and apply the leaderboard settings.
@@ -158,6 +163,8 @@ class Problems:
         history = await self.ports.log.history(subjects.problem(slug))
         if not is_first:
             state = rules.PROBLEM_DECIDER.fold(event.fact for event in history)
+            if state.contest and not publication.is_operator:
+                await self.check_author_may_change(slug, state.contest)
             board = replace(publication.board, change=change)
             change = await add_known_effects(
                 self.ports.lookups, board, state, self.ports.clock(), version.gpus
