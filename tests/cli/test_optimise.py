@@ -26,6 +26,7 @@ from warpboard.optimiser_files import TRACE, TraceFile, TraceLine
 from warpboard.service.optimisation.loop import Budget, Optimiser, ProblemName
 from warpboard.service.optimisation.pool import Candidate, Pool, Proposal
 from warpboard.service.optimisation.proposers import (
+    EvolutionProposer,
     ModelProposer,
     SearchProposer,
     Task,
@@ -296,6 +297,23 @@ async def test_a_kernel_that_fails_a_later_check_is_neither_best_nor_a_parent() 
     _, prompt = make_prompt(Task("t", "s", "r", "cpu"), pool, pool.start)
     assert "Kernel 1: wrong_answer: case 0 differs" in prompt.content
     assert "Kernel 2: passed, 3 times as fast as the yardstick" in prompt.content
+
+
+async def test_a_kernel_without_a_time_that_counts_is_a_parent_beside_those_with_one() -> None:
+    """On a busy machine, only a retrieved kernel may have one, and nothing in it can change."""
+    interval = (0.9, 1.1)
+    plain = "def custom_kernel(data):\n    return data\n"
+    timed = {"origin": "retrieved", "source": plain, "speedup": 1.0, "interval": interval}
+    noisy = line(0, speedup=1.0, interval=interval, grade="noisy")
+    for start in (noisy, line(0, stage="test"), line(0, verdict="", stage="test")):
+        passed = line(0, stage="test")
+        pool = Pool([passed, start, line(1, grade="ok", **timed)])
+        proposals = await EvolutionProposer(0).propose(pool, 4)
+        assert {proposal.parents for proposal in proposals} == {(0,)}
+        assert len(proposals) == 3
+    # One that fails is none.
+    pool = Pool([line(0, stage="test", verdict="wrong_answer"), line(1, grade="ok", **timed)])
+    assert await EvolutionProposer(0).propose(pool, 4) == []
 
 
 def test_a_kernel_that_passes_is_better_than_a_start_that_does_not() -> None:

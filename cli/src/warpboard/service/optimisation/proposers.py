@@ -21,6 +21,8 @@ from warpboard.service.optimisation.pool import Candidate, Pool, Proposal
 _NEAR_SHARE = 0.5
 # Evolution has children of so many of the fastest, and mostly of two parents.
 _PARENTS_MAX = 6
+# Of those without a time that counts, so many of the first, which begin with the start.
+_UNTIMED_MAX = 3
 _CROSSOVER_SHARE = 0.6
 _ATTEMPTS_PER_CHILD = 40
 # Larger spaces are sampled.
@@ -104,11 +106,15 @@ class EvolutionProposer:
 
 
 def _choose_parents(pool: Pool) -> list[Candidate]:
-    """Return the fastest kernels, and the fastest retrieved one, which may bring other code."""
+    """Return the fastest kernels, and the fastest retrieved one, which may bring other code.
+
+    Behind them are some of those without a time that counts: on a busy machine they may be the only
+    ones that have anything to change.
+    """
     fastest = pool.fastest()
     retrieved = [kernel for kernel in fastest if kernel.proposal.origin == "retrieved"]
     untimed = [kernel for kernel in pool.candidates if kernel.has_passed and kernel.low is None]
-    return list(dict.fromkeys(_ids(fastest[:_PARENTS_MAX] + retrieved[:1]))) or untimed
+    return _ids([*fastest[:_PARENTS_MAX], *retrieved[:1], *untimed[:_UNTIMED_MAX]])
 
 
 def _ids(candidates: Sequence[Candidate]) -> list[Candidate]:
