@@ -121,19 +121,37 @@ def test_whoever_ends_it_the_platforms_failure_is_paid_back_exactly_once(
     assert history.state.quotas == {}
 
 
-def test_what_a_contestant_took_in_a_phase_comes_back_too() -> None:
+def given_contestant() -> tuple[History, str]:
+    """A submission of a team in the phase of a contest, and the id of the team's quotas."""
     history, key = History(), subjects.contest_quota_id("cup", "t1")
     taken = events.QuotaTaken(
         submission="s1", bucket="identity.main.ranked", cost=1, window_until_at=LATE
     )
     history.say(subjects.quota(key), taken)
     fields = {"contest": "cup", "contestant": "t1", "contest_bucket": "identity.main.ranked"}
-    history.say(AGG, received(bucket="identity.CPU.ranked", cost=1, **fields))
+    return history.say(AGG, received(bucket="identity.CPU.ranked", cost=1, **fields)), key
+
+
+def test_what_a_contestant_took_in_a_phase_comes_back_too() -> None:
+    history, key = given_contestant()
     history.say(AGG, CANCEL)
     assert history.settle(world(OFFER)).count("QuotaReturned") == 2
     returned = dict(history.of_type("QuotaReturned"))
     assert set(returned) == {subjects.quota("ada"), subjects.quota(key)}
     assert getattr(returned[subjects.quota(key)], "bucket", "") == "identity.main.ranked"
+    assert (history.state.quotas, history.state.open_count) == ({}, {})
+
+
+def test_a_contestant_who_saw_a_run_begin_used_their_turn() -> None:
+    """Otherwise each hidden check could be tried for nothing, since its end shows at once."""
+    history, _ = given_contestant()
+    history.settle(world(OFFER))
+    history.say(history.run_agg(), started())
+    history.say(AGG, CANCEL)
+    history.settle(world(OFFER))
+    assert [aggregate for aggregate, _ in history.of_type("QuotaReturned")] == [
+        subjects.quota("ada")
+    ]
     assert (history.state.quotas, history.state.open_count) == ({}, {})
 
 

@@ -102,7 +102,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
             agent_fold.apply_assignment(state, event, fact, id_)
         case events.SubmissionFinished():
             _record_best(state, fact, id_)
-            _end_submission(state, id_, fact.code if fact.outcome in RETURNED else "")
+            _end_submission(state, id_, fact)
         case events.SubmissionsOpened() | events.QuotaTaken():
             state.quotas[id_] = event.seq
         case events.JobFinished() | events.JobGivenUp() | events.JobCancelled():
@@ -238,7 +238,8 @@ def _add_job(state: SchedulerState, job: Job) -> None:
     state.index_job(job)
 
 
-def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None:
+def _end_submission(state: SchedulerState, id_: str, fact: events.SubmissionFinished) -> None:
+    refund_reason = fact.code if fact.outcome in RETURNED else ""
     submission = state.submissions.pop(id_, None)
     if submission is None:
         return
@@ -249,14 +250,16 @@ def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None
         refund = Refund(submission.bucket, submission.cost, refund_reason)
         state.refunds.setdefault(account, {})[id_] = refund
     _close_account(state, account)
+    job = state.jobs.get(submission.job)
     if submission.contest_bucket:
         key = submission.contest_quota
         state.open_count[key] -= 1
-        if refund_reason:
+        # The stages of a run show how it goes, so who cancels one has used their turn.
+        was_seen = fact.outcome == "cancelled" and job is not None and job.attempt > 0
+        if refund_reason and not was_seen:
             refund = Refund(submission.contest_bucket, CONTEST_COST, refund_reason)
             state.refunds.setdefault(key, {})[id_] = refund
         _close_account(state, key)
-    job = state.jobs.get(submission.job)
     if job is not None:
         state.index_job(job)
         agent_fold.forget_job(state, job)
