@@ -302,6 +302,8 @@ async def test_an_author_changes_nothing_of_a_problem_while_its_contest_goes_on(
             assert await refusal(problems.publish(newer, ANN)) == "wrong_state"
             assert await refusal(change_board(gpus=("H100",))) == "wrong_state"
             assert await refusal(change_board(visibility="closed")) == "wrong_state"
+            archiving = boards.archive("copy", "r", ANN, is_operator=False)
+            assert await refusal(archiving) == "wrong_state"
             await change_board(visibility="public")
         assert await problems.would_create_version(replace(newer, is_operator=True), "operator:o")
         set_hour(intake, 5)

@@ -94,8 +94,10 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
     @router.post("/admin/leaderboards/{slug}/archive")
     async def archive(slug: Slug, body: ReasonRequest, caller: Manager) -> DecisionResponse:
         """Archive a leaderboard: it accepts no more submissions and stays readable."""
-        return decision_response(
-            await leaderboards.archive(slug.lower(), body.reason, caller.actor)
+        is_operator = caller.may("admin:problems")
+        result = await leaderboards.archive(
+            slug.lower(), body.reason, caller.actor, is_operator=is_operator
         )
+        return decision_response(result)
 
     return router

@@ -112,7 +112,9 @@ class Leaderboards:
         ]
         return await self.decisions.make_all(commands, actor)
 
-    async def archive(self, slug: str, reason: str, actor: str) -> DecisionResult:
+    async def archive(
+        self, slug: str, reason: str, actor: str, *, is_operator: bool = True
+    ) -> DecisionResult:
         """Archive a leaderboard: it accepts no more submissions, and its baselines end.
 
         Raises `Refused` and `Failed`.
@@ -120,6 +122,9 @@ class Leaderboards:
         self.feed.rights().leaderboard(slug)
         archived = LeaderboardArchived(reason=reason)
         aggregate = subjects.problem(slug)
+        state = await self.decisions.load_state(aggregate, problems.PROBLEM_DECIDER)
+        if state.contest and not is_operator:
+            await self.check_author_may_change(slug, state.contest)
         result = await self.decisions.make(aggregate, problems.PROBLEM_DECIDER, archived, actor)
         # If the process dies here, archiving again cancels the baselines.
         facts = [*(event.fact for event in result.before), *result.facts]
