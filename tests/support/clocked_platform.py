@@ -22,7 +22,7 @@ from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import AGENT, PlatformConfig, Service, local_services
 
 CLOCK_MODULE = "tests.support.simulated_clock"
-COMMAND_S_MAX = 300.0
+COMMAND_S_MAX = 900.0
 
 
 class CommandOutput(NamedTuple):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cmp_to_key, partial
 from itertools import pairwise
 from math import exp, fsum, inf, isclose, log
 from statistics import stdev
@@ -179,28 +179,31 @@ def mark_counted(contest: Contest, entries: list[Entry]) -> list[Entry]:
     return [entry._replace(is_counted=entry not in left_out) for entry in entries]
 
 
-def rank_rows(contest: Contest, rows: list[Row]) -> list[Row]:
+def rank_rows(contest: Contest, rows: Iterable[Row]) -> list[Row]:
     """The rows with their places, best first."""
-    is_better = partial(is_before, contest.ties)
-    ranked = []
-    for row in rows:
-        better = sum(is_better(other, row) for other in rows)
-        worse = sum(is_better(row, other) for other in rows)
-        ranked.append(row._replace(rank=better + 1, is_tied=better + worse + 1 < len(rows)))
-    return sorted(ranked, key=lambda row: row.rank)
+    compare = partial(compare_contestants, contest.ties)
+    ordered = sorted(rows, key=cmp_to_key(compare))
+    ranked: list[Row] = []
+    for place, row in enumerate(ordered, 1):
+        is_shared = bool(ranked) and compare(ranked[-1], row) == 0
+        if is_shared:
+            ranked[-1] = ranked[-1]._replace(is_tied=True)
+        rank = ranked[-1].rank if is_shared else place
+        ranked.append(row._replace(rank=rank, is_tied=is_shared))
+    return ranked
 
 
-def is_before(ties: Sequence[TieRule], first: Row, second: Row) -> bool:
-    """Whether a contestant is better than another one, by points and then by each rule in turn."""
+def compare_contestants(ties: Sequence[TieRule], first: Row, second: Row) -> int:
+    """Compare by points and then by each rule in turn: below 0 if the first one is better."""
     if first.points != second.points:
-        return first.points > second.points
+        return -1 if first.points > second.points else 1
     for rule in ties:
         if rule == "shared":
-            return False
+            return 0
         own, other = (find_tie_value(rule, row) for row in (first, second))
         if own != other:
-            return own < other
-    return False
+            return -1 if own < other else 1
+    return 0
 
 
 def find_tie_value(rule: TieRule, row: Row) -> list[float]:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from math import exp, fsum, log
 from typing import Any, NamedTuple
 
@@ -86,6 +87,7 @@ class Sent(NamedTuple):
         return score_us(self.digest)
 
 
+@cache
 def score_us(digest: str) -> float:
     """The time of a source: the geometric mean of its processes."""
     times = time_us(digest)
