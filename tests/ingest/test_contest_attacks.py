@@ -32,7 +32,7 @@ from tests.ingest.test_contests import (
 )
 from tests.ingest.test_evaluations import asked
 from tests.support.contests import SLUG, contest_fields, contest_upload
-from tests.support.door import FILES, publication
+from tests.support.door import FILES, publication, taken_in
 from tests.support.lives import say
 from tests.support.waits import eventually
 
@@ -337,3 +337,32 @@ async def test_nobody_changes_the_division_through_a_team_once_the_registration_
         set_hour(intake, 3)
         assert await refusal(contests.join_team(ADA, SLUG, code)) == "contest_closed"
         await contests.join_team(DAN, SLUG, code)
+
+
+async def test_nobody_moves_the_places_of_others_between_the_close_and_the_results() -> None:
+    async with open_contest() as intake:
+        contests, submissions = intake.commands.contests, intake.commands.submissions
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, HAND)
+
+        async def withdraw(number: int) -> str | None:
+            """Withdraw one, and return the event, or the code of the refusal."""
+            try:
+                return (await submissions.withdraw(number, ADA, "r")).event
+            except Refused as refused:
+                return refused.code
+
+        set_hour(intake, 2)
+        for mode in ("ranked", "ranked", "test"):
+            await submit(intake, ADA, mode)
+        first, second, tested = [seq for seq, _, _ in taken_in(intake.log)][-3:]
+        set_hour(intake, 3.9)
+        assert await withdraw(first) == "SubmissionWithdrawn"
+        set_hour(intake, 4)
+        assert await withdraw(second) == "under_review"
+        assert await withdraw(tested) == "SubmissionWithdrawn"
+        place = ContestPlace(contestant=ADA.id, division="hand", place=1, points=25.0)
+        for kind in (events.ContestResultsProposed, events.ContestResultsConfirmed):
+            assert await withdraw(second) == "under_review"
+            await say(intake.log, subjects.contest(SLUG), kind(places=[place], as_of_seq=1))
+        assert await withdraw(second) == "SubmissionWithdrawn"

@@ -112,7 +112,7 @@ def ingest(
         ports=ports,
         decisions=decisions,
         intake=intake,
-        submissions=Submissions(ports, decisions, feed),
+        submissions=Submissions(ports, decisions, histories, feed),
         evaluations=EvaluationCommands(
             ports, decisions, histories, intake, feed, quotas, evaluation_limits
         ),

@@ -18,6 +18,7 @@ from shared.contests.definition import (
     phase_at,
     round_at,
 )
+from shared.contests.definition import is_over as is_contest_over
 from shared.errors import Refused
 from shared.events import SubmissionReceived
 
@@ -113,6 +114,20 @@ def enter(
         )
         for submission in submissions
     ]
+
+
+def check_may_withdraw(received: SubmissionReceived, contest: ContestState, at: datetime) -> None:
+    """Refuse to withdraw what may be an entry from the close of its contest until the results.
+
+    Everybody knows the places then, and a withdrawal would move those of others.
+    """
+    definition = contest.contest
+    if definition is None or not received.contestant or received.mode != "ranked":
+        return
+    is_closed = all(problem.ends_at <= at for problem in definition.problems)
+    if is_closed and not (contest.is_final or is_contest_over(definition, at)):
+        message = f"{definition.title} has closed and its results are not final"
+        raise Refused("under_review", f"{message}: withdraw it then, or ask the organisers")
 
 
 def _closed_phase(contest: Contest, phase: Phase | None, mode: str, at: datetime) -> Refused:

@@ -4,8 +4,10 @@ import contextlib
 from dataclasses import dataclass
 from functools import partial
 
+from ingest.contests.admission import check_may_withdraw
+from ingest.contests.service import load_contest
 from ingest.decisions import DecisionResult, Decisions
-from ingest.histories import load_submission
+from ingest.histories import HistoryCache, load_submission
 from ingest.http.requests import RequestModel, SubmissionNoteText, Tag
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller, check_problem
@@ -38,6 +40,7 @@ class Submissions:
 
     ports: Ports
     decisions: Decisions
+    histories: HistoryCache
     feed: AccessFeed
 
     async def cancel(self, number: int, caller: Caller, reason: str) -> DecisionResult:
@@ -47,9 +50,15 @@ class Submissions:
     async def withdraw(self, number: int, caller: Caller, reason: str) -> DecisionResult:
         """Withdraw one's own submission for ever, and cancel it; operators may withdraw any.
 
-        Raises `Refused` (`under_review` while it is held) and `Failed`.
+        Raises `Refused` (`under_review` while it is held, and while the results of its contest are
+        not final) and `Failed`.
         """
-        return await self._withdraw(await self._load_managed(number, caller), caller.actor, reason)
+        submission = await self._load_managed(number, caller)
+        if submission.received.contest and not caller.may("admin:submissions"):
+            contest = await load_contest(submission.received.contest, self.histories)
+            if contest is not None:
+                check_may_withdraw(submission.received, contest, self.decisions.clock())
+        return await self._withdraw(submission, caller.actor, reason)
 
     async def withdraw_as_operator(self, operator: str, number: int, reason: str) -> DecisionResult:
         """Withdraw a submission for an operator. Raises `Refused` and `Failed`."""
