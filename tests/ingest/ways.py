@@ -13,7 +13,7 @@ from ingest.app import add_routes, create_app
 from ingest.bootstrap import build_logins
 from ingest.http.cookies import SESSION_COOKIE
 from ingest.identity.accounts.service import NewToken
-from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
 from ingest.identity.login.cli_ids import CliIdLinking, pending_cli_ids
 from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.service import Logins
@@ -36,6 +36,7 @@ OPEN, CLOSED, SPARE = "copy", "club", "spare"
 # A GPU type that no problem has: requests that are allowed fail on it and change nothing.
 NO_GPU = "NONE"
 CLI_ID = "X-Popcorn-Cli-Id"
+EDGE_TOKEN = "a-token-of-the-edge"
 ROLES = {"author": "creator", "creator": "creator", "moderator": "moderator", "admin": "admin"}
 PARTICIPANTS = ("owner", "participant", "member", *ROLES, "banned")
 WAYS = replace(SETTINGS, github_client_id="an-application", github_client_secret="a-secret")
@@ -137,8 +138,8 @@ async def open_ways(
 ) -> AsyncIterator[Ways]:
     """Open the application with all callers.
 
-    If it is connected, its reads go over a real socket, so that streams arrive piece by piece, and
-    its commands ask the real read side as well.
+    If it is connected, its reads go over a real socket, so that streams arrive piece by piece, its
+    commands ask the real read side as well, and the Discord edge is let in.
     """
     async with AsyncExitStack() as stack:
         reads = await stack.enter_async_context(reading(dsn, has_archive=has_archive))
@@ -156,11 +157,13 @@ async def open_ways(
         outside = await stack.enter_async_context(httpx.AsyncClient())
         people, tokens = door.commands.people, door.commands.tokens
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(LoginStore(connections)))
-        auth = Authenticator(
-            door.commands.feed, people.store, tokens.usage, linking.claim, AuthConfig(TOKEN)
-        )
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         all_ways = build_logins(WAYS, connections, outside, linking, hashes)
+        edge = Edge(EDGE_TOKEN, door.commands.feed, all_ways.sign_in.resolve_account)
+        config = AuthConfig(TOKEN, edge=edge) if is_connected else AuthConfig(TOKEN)
+        auth = Authenticator(
+            door.commands.feed, people.store, tokens.usage, linking.claim, config
+        )
 
         async def is_well() -> str:
             return ""
