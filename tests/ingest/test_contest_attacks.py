@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from ingest.contests import service
 from ingest.contests.routes import TeamName
 from ingest.contests.service import ContestCommands
 from ingest.identity.scopes import STAFF_SCOPES
@@ -366,3 +367,13 @@ async def test_nobody_moves_the_places_of_others_between_the_close_and_the_resul
             assert await withdraw(second) == "under_review"
             await say(intake.log, subjects.contest(SLUG), kind(places=[place], as_of_seq=1))
         assert await withdraw(second) == "SubmissionWithdrawn"
+
+
+async def test_many_contests_hide_none_from_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_contest() as intake:
+        contests = intake.commands.contests
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, HAND)
+        monkeypatch.setattr(service, "LISTED_MAX", 0)
+        assert await contests.contests_that_bind(ADA.id) == [SLUG]
+        assert await contests.listed() == []

@@ -239,17 +239,18 @@ class ContestCommands:
     async def _load_all(self) -> list[FoldedState[ContestState]]:
         """Return the states of all names of contests that problems ever had."""
         boards = self.feed.rights().boards.values()
-        slugs = sorted({slug for board in boards for slug in board.contests})[:LISTED_MAX]
+        slugs = sorted({slug for board in boards for slug in board.contests})
         return await asyncio.gather(*(self._load(slug) for slug in slugs))
 
     async def listed(self) -> list[api.ContestSummary]:
-        """Return all contests, those that started last first."""
+        """Return the contests that started last, newest first."""
         states = await self._load_all()
         at = self.decisions.clock()
         known = [(folded.state, folded.state.contest) for folded in states]
         summaries = [_summary(state, contest, at) for state, contest in known if contest]
         starts = {contest.slug: contest.starts_at for _, contest in known if contest}
-        return sorted(summaries, key=lambda summary: starts[summary.slug], reverse=True)
+        newest = sorted(summaries, key=lambda summary: starts[summary.slug], reverse=True)
+        return newest[:LISTED_MAX]
 
     async def details(self, caller: Caller, slug: str) -> api.ContestDetails:
         """Return a contest, and the part that a caller takes in it."""
