@@ -199,6 +199,27 @@ async def test_results_name_winners_only_where_the_phase_shows_ranks(
     assert ("owner" in text) is not is_hidden
 
 
+@pytest.mark.server
+@pytest.mark.feature("C3", "P20")
+@pytest.mark.parametrize("ranks", ["live", "frozen", "hidden"])
+async def test_finalists_are_announced_with_names_only_where_the_phase_shows_ranks(
+    news: News, ranks: str
+) -> None:
+    owner = news.ways.people["owner"].account
+    phases = phases_from(now() - 4 * HOUR, ranks=ranks)
+    await news.publish(contest(*phases))
+    registered = events.ContestRegistered(account=owner, division="open", terms_digest="d")
+    await say(news.ways.door.log, subjects.contest(SLUG), registered)
+    admitted = events.ContestFinalistsAdmitted(contestants=[owner], as_of_seq=1)
+    [text] = await news.hear(admitted)
+    assert "1 finalist admitted to the finals." in text
+    assert ("**owner**" in text) is (ranks == "live")
+    assert ("owner" in text) is (ranks == "live")
+    # A later list replaces the first one, and is announced, too.
+    [text] = await news.hear(structs.replace(admitted, contestants=[]))
+    assert "0 finalists admitted" in text
+
+
 def large_contest() -> Contest:
     """Return a contest whose texts are as long and as hostile as they may be."""
     start = AT - 8 * HOUR
@@ -234,6 +255,7 @@ def test_texts_keep_discords_limits_and_mention_nobody() -> None:
         *(texts.phase_text(large, phase, AT, link) for phase in large.phases),
         texts.moved_text(large, moved, HOSTILE * 20, link),
         texts.provisional_text(large, AT, link),
+        texts.finalists_text(large, 64, [HOSTILE * 5] * 64, link),
         texts.final_text(large, places, link),
     ]
     for text in said:

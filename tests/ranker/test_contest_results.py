@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shared import events, subjects
+from shared.clock import now
 from shared.contests.definition import (
     REVIEW_ITEMS,
     Contest,
@@ -13,6 +14,7 @@ from shared.contests.definition import (
     ContestProblem,
     Division,
     Phase,
+    Ranks,
 )
 from shared.events import Fact
 from shared.reader import READER_HEADER, Reader, encode_reader
@@ -103,6 +105,28 @@ async def begin_contest(podium: Podium, definition: Contest) -> dict[str, int]:
 
 
 RECEIVED = events.SubmissionReceived.__name__
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("ranks", ["hidden", "frozen"])
+async def test_unless_ranks_are_live_finalists_see_themselves_and_organisers_all(
+    postgres_dsn: str, ranks: Ranks
+) -> None:
+    finals = Phase(kind="finals", starts_at=now() - HOUR / 2, modes=["ranked"], ranks=ranks)
+    definition = contest(phases=[contest().phases[0], finals])
+    async with open_podium(postgres_dsn) as podium:
+        await begin_contest(podium, definition)
+        for account, seen in (
+            (None, []),
+            ("zoe", []),
+            ("ada", ["ada"]),
+            ("olga", ["ada", "grace"]),
+        ):
+            results = await read(podium, Reader(account=account))
+            assert [it["contestant"] for it in results["finalists"]] == seen, account
+            headers = {READER_HEADER: encode_reader(Reader(account=account))}
+            answer = await podium.http.get(f"/v1/contests/{CUP}/standing", headers=headers)
+            assert ('"is_finalist":true' in answer.text) is (account == "olga")
 
 
 @pytest.mark.server

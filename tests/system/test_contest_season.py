@@ -424,7 +424,7 @@ def plan_final(story: Story) -> None:
         season.finalists[slug] = {row.contestant for row in rows if row.rank <= FINALISTS}
         assert len(season.finalists[slug]) >= FINALISTS
         await season.drain()
-        results = await season.need("GET", f"contests/{slug}/results")
+        results = await season.need("GET", f"contests/{slug}/results", ORGANISER)
         accounts = await season.accounts(slug)
         assert {accounts[name] for name in season.finalists[slug]} == {
             it["contestant"] for it in results["finalists"]

@@ -149,7 +149,8 @@ class ContestResults(ApiModel, frozen=True, kw_only=True):
     """The results of a contest: none yet, provisional, or final, with the prizes as text.
 
     Provisional ones may be appealed until `appeals_until_at`. `outdated` says why they must be
-    announced again, such as a disqualification since then; null if they need not.
+    announced again, such as a disqualification since then; null if they need not. While a phase
+    hides ranks, `finalists` has only the reader, if they are one.
     """
 
     contest: str

@@ -1,4 +1,4 @@
-"""Announces contests: new ones, phases that begin, times that move, and results, once each."""
+"""Announces contests: new ones, phases, moved times, finalists and results, once each."""
 
 import asyncio
 import logging
@@ -16,7 +16,12 @@ from shared.clock import now
 from shared.contests.definition import ARCHIVE, Contest
 from shared.event_log import RecordedEvent
 
-FACTS = (events.ContestPublished, events.ContestResultsProposed, events.ContestResultsConfirmed)
+FACTS = (
+    events.ContestPublished,
+    events.ContestFinalistsAdmitted,
+    events.ContestResultsProposed,
+    events.ContestResultsConfirmed,
+)
 # Events say what changes; reading again finds contests from before this process.
 REFRESH_EVERY_S = 60.0
 
@@ -61,6 +66,8 @@ class ContestAnnouncer:
                 case events.ContestPublished(moved=[_, *_]):
                     text = texts.moved_text(fact.contest, fact.moved, fact.reason, link)
                     await self._send(name, text)
+                case events.ContestFinalistsAdmitted():
+                    await self._announce_finalists(name, contest, recorded.seq, fact)
                 case events.ContestResultsProposed():
                     text = texts.provisional_text(contest, fact.appeals_until_at, link)
                     await self._send(name, text)
@@ -108,6 +115,16 @@ class ContestAnnouncer:
     async def _save(self, slug: str, phases: frozenset[str]) -> None:
         await self._tables.save_announced_phases(slug, sorted(phases))
         self._announced[slug] = phases
+
+    async def _announce_finalists(
+        self, name: str, contest: Contest, sequence: int, fact: events.ContestFinalistsAdmitted
+    ) -> None:
+        path = ("contests", contest.slug)
+        results = await self._api.read_as_of(sequence, ContestResults, *path, "results")
+        # Without names where the current phase hides ranks.
+        names = [it.name for it in results.finalists] if results is not None else []
+        count, link = len(fact.contestants), self._link(contest.slug)
+        await self._send(name, texts.finalists_text(contest, count, names, link))
 
     async def _announce_results(self, name: str, contest: Contest, sequence: int) -> None:
         path = ("contests", contest.slug)

@@ -32,7 +32,7 @@ MEMBERS_CHARS_MAX = 600
 # A message has at most 2000 characters, and its link must remain; a card has at most 4096.
 BODY_MAX, CARD_MAX = 1700, 4000
 MOVES_MAX, PROBLEMS_MAX, DIVISIONS_MAX = 12, 20, 4
-ROWS_MAX = 10
+ROWS_MAX, FINALISTS_MAX = 10, 20
 TERMS_CHARS_MAX = 1200
 UNNAMED = "an unnamed participant"
 TERMS_CHANGED = "The terms have changed since you accepted them: read them on the contest's page."
@@ -144,6 +144,22 @@ def _instant_names(names: Sequence[str]) -> str:
 
 def _instant(at: datetime | None) -> str:
     return "none" if at is None else discord_time(at, "f")
+
+
+def finalists_text(contest: Contest, count: int, names: Sequence[str | None], link: str) -> str:
+    """Announce that finalists are admitted: how many, and their names where they are public."""
+    shown = ", ".join(f"**{_name(name)}**" for name in names[:FINALISTS_MAX])
+    more = f" and {len(names) - FINALISTS_MAX} more" if len(names) > FINALISTS_MAX else ""
+    starts = (phase.starts_at for phase in contest.phases if phase.kind == "finals")
+    begin = f"The finals begin {deadline_time(at)}." if (at := next(starts, None)) else ""
+    return _with_link(
+        [
+            f"🎟 {_heading(contest)}: {count_text(count, 'finalist')} admitted to the finals.",
+            f"{shown}{more}" if names else "",
+            begin,
+        ],
+        link,
+    )
 
 
 def provisional_text(contest: Contest, appeals_until_at: datetime | None, link: str) -> str:

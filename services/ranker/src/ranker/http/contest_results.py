@@ -54,11 +54,16 @@ class ContestResultsReader:
             key=lambda row: int(row["seq"]),
             default=None,
         )
-        if not (is_organiser or find_shown_ranks(contest, at).is_live):
+        shows_ranks = is_organiser or find_shown_ranks(contest, at).is_live
+        if not shows_ranks:
             newest = None
         finalists = [
             place["contestant"] for place in announced.get("finalists", {"places": []})["places"]
         ]
+        if not shows_ranks:
+            # Who was admitted is among the first, which the phase hides.
+            own = await _find_contestant(view, contest.slug)
+            finalists = [name for name in finalists if name == own]
         places = convert(newest["places"], list[models.ContestResult]) if newest else []
         people = await _read_contestants(
             view, contest.slug, [*finalists, *(place.contestant for place in places)]
@@ -138,6 +143,13 @@ class _Contestants:
     declarations: Mapping[str, str]
     questions: Mapping[str, str]
     out: Collection[str]
+
+
+async def _find_contestant(view: ReaderView, contest: str) -> str | None:
+    """The contestant that the reader is, or is a member of; None for others."""
+    account = view.reader.account
+    people = await view.rows("contest_people", contest=contest)
+    return next((row["team"] or account for row in people if row["account"] == account), None)
 
 
 async def _read_contestants(

@@ -85,6 +85,8 @@ def contests_router(sources: ReadSources) -> APIRouter:
             contest = _require_definition(state, as_of)
             round_ = query.round or find_round(contest, at)
             divisions = state.derive(round_, ranks.until_at, at)
+        if not ranks.is_live:
+            divisions = [_hide_finalists(part) for part in divisions]
         body = models.ContestStanding(
             contest=contest.slug,
             title=contest.title,
@@ -146,6 +148,11 @@ async def _find_state(
     if find_outdated(places, divisions, {}) is not None:
         return "live"
     return "final" if newest == "confirmed" else "provisional"
+
+
+def _hide_finalists(part: models.DivisionStanding) -> models.DivisionStanding:
+    """A frozen standing: who was admitted since then is among the first of the live one."""
+    return replace(part, rows=[replace(row, is_finalist=False) for row in part.rows])
 
 
 async def _add_names(
