@@ -40,6 +40,11 @@ def cup(main_at: datetime, ends_at: datetime, organiser: str = "olga") -> dict[s
         main_at,
         organisers=[organiser],
         phases=phases,
+        divisions=[
+            {"slug": "assisted", "title": "Assisted", "declare": ["model"]},
+            {"slug": "hand", "title": "By hand"},
+            {"slug": "panel", "title": "Panel", "declare": [f"tool-{count}" for count in range(6)]},
+        ],
         problems=[{"slug": PROBLEM, "gpu": "CPU"}],
         teams={"size_max": 2, "changes_until": instants["until"]},
         register_until=instants["until"],

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from discord_edge.contests import texts
 from discord_edge.contests.announcer import ContestAnnouncer
+from discord_edge.contests.commands import check_form
 from discord_edge.contests.postgres import PostgresContests
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import SCHEMA
@@ -25,7 +26,7 @@ from shared.contests.definition import (
     Phase,
     find_moved_times,
 )
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.postgres import create_pool, migrate
 from tests.ingest.test_site_contests import SLUG, contest, publish
 from tests.ingest.ways import Ways, open_ways
@@ -291,6 +292,14 @@ def test_cards_keep_discords_limits_and_the_user_s_part() -> None:
     assert is_long
     assert len(text) <= 2000
     assert text.count("```") == 2
+
+
+def test_a_division_that_demands_more_than_a_form_has_leads_to_the_page() -> None:
+    division, link = Division(slug="d", title="D", declare=list("abcde")), f"{SITE}/contests/{SLUG}"
+    check_form(division, link)
+    with pytest.raises(Refused) as refused:
+        check_form(structs.replace(division, declare=list("abcdef")), link)
+    assert refused.value.reason.endswith(f"take part on the contest's page instead, <{link}>")
 
 
 def test_hidden_ranks_have_no_rows() -> None:

@@ -48,6 +48,9 @@ async def read_and_enter(iris: ChannelUser, joe: ChannelUser, main_at: datetime)
     assert "not_registered" in not_registered
     wrong = await iris.use_command("contest register", **CONTEST, division="asisted")
     assert "there is no division 'asisted'; did you mean assisted? `" in wrong
+    many = await iris.use_command("contest register", **CONTEST, division="panel")
+    assert "demands 6 declarations, and a form on Discord has 5 fields" in many
+    assert "take part on the contest's page instead" in many
     assert "in the division `assisted`" in await register(iris, "assisted", "m-1")
     assert "in the division `hand`" in await register(joe, "hand")
     assert "already_registered" in await joe.use_command("contest register", **CONTEST)

@@ -19,8 +19,9 @@ from PIL import Image
 
 from shared.clock import now
 from tests.support.browser import log_in_admin, open_browser, open_context, send_login_form
-from tests.support.people import Person, add_problem
+from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.waits import until
 from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ VIEWS: dict[str, tuple[tuple[int, int], Literal["light", "dark"]]] = {
 UNPUBLISHED = ("guide", "guide-page", "api")
 MAIN_PAGES, MAIN_VIEWS = ("home", "leaderboard", "submission"), ("", "-dark", "-phone")
 SLUG, CONTEST = "vectoradd", "winter-cup"
+SHORT_CONTEST, CONTEST_S = "spring-cup", 12.0
 TERMS = """Be fair: one account for each person.
 
 - No precomputed answers.
@@ -186,6 +188,42 @@ def hold_contest(url: str, problem: str = SLUG) -> None:
                 code = team.raise_for_status().json()["code"]
             elif name == "linus":
                 person.http.post(f"{path}/team/join", json={"code": code}).raise_for_status()
+
+
+def end_contest(url: str, problem: str) -> None:
+    """Hold a contest of a few seconds, whose provisional results wait for their review."""
+    start_at = now().replace(microsecond=0)
+    end_at = start_at + timedelta(seconds=CONTEST_S)
+    phases = [
+        {"kind": "registration", "starts": (start_at - timedelta(hours=1)).isoformat()},
+        {"kind": "main", "starts": start_at.isoformat(), "modes": ["ranked"]},
+        {"kind": "review", "starts": end_at.isoformat()},
+    ]
+    definition = {
+        "slug": SHORT_CONTEST,
+        "title": "Spring cup",
+        "terms": "terms.md",
+        "organisers": ["author"],
+        "register_until": end_at.isoformat(),
+        "phases": phases,
+        "problems": [{"slug": problem, "gpu": "CPU"}],
+        "scoring": {"by": "places", "points": [25, 18, 15]},
+    }
+    path = f"/v1/contests/{SHORT_CONTEST}"
+    with Person(url, "author") as author, Person(url, "ada") as ada:
+        files = {"terms.md": TERMS}
+        body = {"contest_yml": json.dumps(definition), "files": files, "reason": "pictures"}
+        author.http.post("/v1/contests", json=body).raise_for_status()
+        digest = author.http.get(path).json()["terms_digest"]
+        entry = {"division": "open", "terms_digest": digest}
+        for name in ("ada", "linus"):
+            with Person(url, name) as person:
+                person.http.post(f"{path}/registration", json=entry).raise_for_status()
+        ada.end(ada.submit(HONEST, "ranked", problem=problem), PATIENCE_S)
+        doubt = {"contestant": "linus", "reason": "Which model helped you?"}
+        author.http.post(f"{path}/contestants/question", json=doubt).raise_for_status()
+        until(lambda: now() >= end_at, CONTEST_S)
+        until(lambda: author.http.post(f"{path}/results", json={}).is_success)
 
 
 def submit(url: str, name: str, source: str, mode: str) -> int:

@@ -18,7 +18,7 @@ from tests.support.browser import log_in_admin, open_browser, open_context, send
 from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
 from tests.support.waits import eventually, until
-from tests.system.pictures import CONTEST, hold_contest
+from tests.system.pictures import CONTEST, SHORT_CONTEST, end_contest, hold_contest
 from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ PAGES = {
     "/login": "Log in",
 }
 OPERATORS_PAGES = {
+    f"/contests/{SHORT_CONTEST}/organise": "Decide each check",
     "/create": "Send one reference",
     "/admin": "What needs attention",
     "/admin/overdue": "No submission is overdue",
@@ -271,6 +272,9 @@ async def test_every_page_is_accessible_and_readable_without_scripts_at_every_si
     folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / "contested")
     add_problem(platform.url, folder)
     hold_contest(platform.url, folder.name)
+    reviewed = shutil.copytree(folder, tmp_path / "reviewed")
+    add_problem(platform.url, reviewed)
+    end_contest(platform.url, reviewed.name)
     with Person(platform.url, "ada") as ada:
         ada.end(ada.submit(HONEST, "ranked", problem=folder.name))
         until(lambda: "Two Warps" in ada.http.get(f"/contests/{CONTEST}").text)

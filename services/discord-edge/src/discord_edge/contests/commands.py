@@ -206,7 +206,7 @@ async def register(
     if chosen is None:
         return
     link = _page(api, contest)
-    _check_form(chosen, link)
+    check_form(chosen, link)
 
     async def send(
         interaction: BotInteraction, api: PlatformApi, values: Mapping[str, str]
@@ -262,10 +262,12 @@ async def _choose_division(
     return division
 
 
-def _check_form(division: Division, link: str) -> None:
+def check_form(division: Division, link: str) -> None:
+    """Refuse a division that demands more than a form takes. Raises `Refused`."""
     if len(division.declare) > FIELDS_MAX:
         reason = f"this division demands {len(division.declare)} declarations, and a form on "
-        reason += f"Discord has {FIELDS_MAX} fields: use {link or 'the contest page of the site'}"
+        reason += f"Discord has {FIELDS_MAX} fields: take part on the contest's page instead"
+        reason += f", <{link}>" if link else ""
         raise Refused("not_supported", reason, "division")
 
 
@@ -291,7 +293,7 @@ async def declare(
     chosen = await _choose_division(interaction, details.contest, division or own.division)
     if chosen is None:
         return
-    _check_form(chosen, _page(api, contest))
+    check_form(chosen, _page(api, contest))
 
     async def send(
         interaction: BotInteraction, api: PlatformApi, values: Mapping[str, str]

@@ -148,14 +148,14 @@ def _instant(at: datetime | None) -> str:
 
 def finalists_text(contest: Contest, count: int, names: Sequence[str | None], link: str) -> str:
     """Announce that finalists are admitted: how many, and their names where they are public."""
-    shown = ", ".join(f"**{_name(name)}**" for name in names[:FINALISTS_MAX])
+    finalists = ", ".join(f"**{_name(name)}**" for name in names[:FINALISTS_MAX])
     more = f" and {len(names) - FINALISTS_MAX} more" if len(names) > FINALISTS_MAX else ""
     starts = (phase.starts_at for phase in contest.phases if phase.kind == "finals")
     begin = f"The finals begin {deadline_time(at)}." if (at := next(starts, None)) else ""
     return _with_link(
         [
             f"🎟 {_heading(contest)}: {count_text(count, 'finalist')} admitted to the finals.",
-            f"{shown}{more}" if names else "",
+            f"{finalists}{more}" if names else "",
             begin,
         ],
         link,

@@ -13,7 +13,7 @@ from ingest.bootstrap import Ingest
 from ingest.http.cookies import SESSION_COOKIE
 from ingest.identity.caller import ANONYMOUS, Caller
 from ingest.identity.login.service import Session
-from ingest.identity.login.web import HEADERS, Form, Web
+from ingest.identity.login.web import HEADERS, SCRIPT_POLICY, Form, Web
 from ingest.ports import ReadProxy
 from ingest.site.admin.acts import SessionApi
 from ingest.site.calendars import MEDIA_TYPE, render_calendar
@@ -341,7 +341,9 @@ class ContestPages:
             "may_invite": details.is_organiser or session.caller.may("admin:problems"),
             "code": sent.code,
         }
-        return self.web.page(request, "contest_organise.html", session, sent.error, **values)
+        page = self.web.page(request, "contest_organise.html", session, sent.error, **values)
+        page.headers["Content-Security-Policy"] = SCRIPT_POLICY
+        return page
 
     async def send_as_organiser(self, request: Request, slug: str) -> Response:
         """Carry out a form of the organisers' page, and show it again."""
