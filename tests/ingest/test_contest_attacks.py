@@ -101,6 +101,9 @@ async def test_a_team_with_the_name_of_a_person_is_not_taken_for_them() -> None:
             await contests.moderate(olga, SLUG, "disqualify", "ada", "r")
         await contests.moderate(olga, SLUG, "disqualify", team, "r")
         assert await refusal(contests.leave_team(BEN, SLUG, None)) == "disqualified"
+        await contests.register(DAN, SLUG, HAND)
+        for same in ("ada", "Ada\u200b", "\uff21da"):
+            assert await refusal(contests.create_team(DAN, SLUG, same)) == "name_taken"
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\x7f", "\x9f", "\t"])

@@ -161,9 +161,7 @@ async def open_ways(
         all_ways = build_logins(WAYS, connections, outside, linking, hashes)
         edge = Edge(EDGE_TOKEN, door.commands.feed, all_ways.sign_in.resolve_account)
         config = AuthConfig(TOKEN, edge=edge) if is_connected else AuthConfig(TOKEN)
-        auth = Authenticator(
-            door.commands.feed, people.store, tokens.usage, linking.claim, config
-        )
+        auth = Authenticator(door.commands.feed, people.store, tokens.usage, linking.claim, config)
 
         async def is_well() -> str:
             return ""

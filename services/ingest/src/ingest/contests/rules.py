@@ -1,6 +1,7 @@
 """Contests: who may change and enter them."""
 
 import hmac
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -351,13 +352,23 @@ def _check_alone(account: str, state: ContestState) -> None:
         raise Refused("wrong_state", "you are in a team of this contest: leave it first")
 
 
+def fold_team_name(name: str) -> str:
+    r"""Return what names of teams share that look the same.
+
+    >>> fold_team_name("Duo\u200b") == fold_team_name("\uff24UO")
+    True
+    """
+    normal = unicodedata.normalize("NFKC", name)
+    return "".join(it for it in normal if unicodedata.category(it) != "Cf").casefold()
+
+
 def _create_team(command: CreateTeam, state: ContestState) -> Sequence[events.ContestFact]:
     _check_registered(command.account, state)
     check_not_disqualified(command.account, state)
     _check_team_open(definition("", state), command.at)
     _check_alone(command.account, state)
-    folded = command.name.casefold()
-    if any(team.name.casefold() == folded for team in state.teams.values()):
+    folded = fold_team_name(command.name)
+    if any(fold_team_name(team.name) == folded for team in state.teams.values()):
         raise Refused("name_taken", f"{TEAM_NAME_TAKEN}: choose another one", "name")
     return (
         events.ContestTeamCreated(

@@ -30,7 +30,7 @@ from ingest.contests.commands import (
     WithdrawRegistration,
 )
 from ingest.contests.results import check_has_finalists
-from ingest.contests.rules import CONTEST_DECIDER, decide
+from ingest.contests.rules import CONTEST_DECIDER, decide, fold_team_name
 from ingest.contests.state import ContestState, definition, fold_contest, unknown_contest
 from ingest.decisions import (
     DECISIONS_MAX,
@@ -593,8 +593,8 @@ class ContestCommands:
         """
         if name in state.teams or name in state.people:
             return name
-        folded = name.casefold()
-        teams = (id_ for id_, team in state.teams.items() if team.name.casefold() == folded)
+        folded = fold_team_name(name)
+        teams = (id_ for id_, team in state.teams.items() if fold_team_name(team.name) == folded)
         team = next(teams, None)
         if team is None:
             return await self._account(name)
