@@ -18,11 +18,9 @@ from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 A1 = agent_inbox_config("a1")

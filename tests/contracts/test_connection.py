@@ -62,8 +62,6 @@ async def test_a_first_answer_at_the_end_of_the_time_is_too_late() -> None:
             await connect(f"nats://127.0.0.1:{port}", "test", within_s=0.3)
 
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
-@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server
 async def test_the_end_of_a_connection_is_told_once(own_nats: NatsServer) -> None:
     calls: list[str] = []
@@ -84,7 +82,6 @@ async def test_answers_come_back_under_the_name_of_the_user(own_nats: NatsServer
     await nc.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server
 async def test_only_a_lost_connection_is_called_lost(
     own_nats: NatsServer, capsys: pytest.CaptureFixture[str]

@@ -17,10 +17,8 @@ from tests.contracts.samples import new_event
 from tests.support.damage import find_messages, find_record
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 EVENTS, DAMAGED = 12, 6
 

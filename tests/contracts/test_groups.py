@@ -123,9 +123,7 @@ async def test_a_few_at_once_go_alone(client: Client) -> None:
     assert log.counts.grouped == 0
 
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server
 async def test_groups_lose_and_double_nothing_when_the_server_is_killed(
     own_nats: NatsServer, client: Client

@@ -32,11 +32,9 @@ from tests.support.damage import (
 )
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 CHECK_S = 0.3
 

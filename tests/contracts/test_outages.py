@@ -19,11 +19,9 @@ from tests.contracts.samples import JOB, has, ids, new_event, seqs
 from tests.contracts.servers import consumers, restart
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 QUICK = PullLimits(heartbeat_s=0.5)

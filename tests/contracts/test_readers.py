@@ -23,10 +23,8 @@ from shared.servers.nats import NatsServer
 from tests.contracts.samples import JOB, RUN, new_event, seqs
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 QUICK = PullLimits(heartbeat_s=0.3)

@@ -19,11 +19,9 @@ from tests.contracts.samples import new_event
 from tests.ranker.archived_log import ArchivedLog, start_archived_log
 from tests.support.damage import break_middle, fill_log, find_blocks, flip_bit
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 

@@ -20,11 +20,9 @@ from tests.ranker.archived_log import ArchivedLog, start_archived_log
 from tests.support.damage import fill_log, find_record
 from tests.support.waits import eventually
 
-# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 DAMAGED = 6
 WAIT_S = 30

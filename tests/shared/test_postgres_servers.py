@@ -168,6 +168,21 @@ async def test_a_service_believes_a_certificate_of_its_authority_alone(
         await connect(f"{secure.dsn} sslmode=disable")
 
 
+def count_sockets() -> int:
+    """How many sockets this process has open."""
+    return sum(path.is_socket() for path in Path("/proc/self/fd").iterdir())
+
+
+async def test_the_doctor_closes_its_connections(secure: Secure, tmp_path: Path) -> None:
+    """Else the garbage collector finds them, and warns in whatever runs then."""
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    known = count_sockets()
+    for dsn in (secure.dsn, f"{secure.dsn} sslrootcert={tmp_path / 'other.pem'}"):
+        async for _ in find_postgres_certificate_problems(dsn):
+            pass
+        assert count_sockets() == known
+
+
 async def test_the_doctor_names_a_certificate_that_expires_soon_or_is_not_of_the_authority(
     secure: Secure, tmp_path: Path
 ) -> None:

@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(240),
-    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
 SEGMENT_EVENTS = 15

@@ -134,7 +134,14 @@ async def _read_postgres_expiry(server: TlsServer) -> float:
         await writer.start_tls(context, server_hostname=server.host)
         return float(ssl.cert_time_to_seconds(writer.get_extra_info("peercert")["notAfter"]))
     finally:
-        writer.close()
+        await _drop_connection(writer)
+
+
+async def _drop_connection(writer: asyncio.StreamWriter) -> None:
+    """Close a connection without the end of TLS, for which a peer may let us wait."""
+    writer.transport.abort()
+    # The event loop closes the socket in its next turn.
+    await asyncio.sleep(0)
 
 
 def _describe_expiry(subject: str, expires_at_s: float | None, fix: str) -> Iterator[str]:
@@ -159,7 +166,7 @@ async def find_certificate_problems(prefix: str, environ: Mapping[str, str]) -> 
         yield f"{setting}: {host}:{port} cannot be reached with TLS: {str(error) or 'no answer'}"
         return
     certificate = writer.get_extra_info("peercert")
-    writer.close()
+    await _drop_connection(writer)
     expires_at_s = ssl.cert_time_to_seconds(certificate["notAfter"])
     for problem in _describe_expiry(f"the certificate of {host}", expires_at_s, "renew it"):
         yield f"{setting}: {problem}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import nats.errors
-from nats.aio.client import Client
+from nats.aio.client import Client, Srv
 from nats.aio.msg import Msg
 
 from shared.bus_keys.claims import Credentials
@@ -404,15 +404,17 @@ async def connect(
 
 
 class _Client(Client):
-    """A client that reconnects when a server takes its credentials back.
+    """A client that reconnects when a server takes its credentials back, and leaves no socket open.
 
     nats-py closes the connection for good then; but the file may have new credentials already.
     """
 
-    def close_socket(self) -> None:
-        """Close the socket of a refused attempt; nats-py would leave it to a later search."""
+    async def _connect_to_server(self, s: Srv) -> None:
+        # An attempt that failed after the server's greeting has its socket still, and nats-py would
+        # leave it to the garbage collector.
         if self._transport is not None:
             self._transport.close()  # type: ignore[no-untyped-call]  # nats-py
+        await super()._connect_to_server(s)
 
     async def _process_err(self, err_msg: str) -> None:
         if _is_refusal(err_msg):
@@ -496,7 +498,6 @@ class _ConnectionListener:
             _log.log(level, "%s: NATS reported: %s", self.name, error)
             return
         self.refusal, now = error, time.monotonic()
-        self._client.close_socket()
         if self._refused_since is None:
             _log.warning("%s: NATS refused the credentials: %s", self.name, error)
         self._refused_since = self._refused_since or now
