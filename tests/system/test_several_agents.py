@@ -1,8 +1,6 @@
-"""What takes several real agents: confirmations, a duel, and a canary of a slow agent."""
+"""What takes several real agents: a confirmation, a duel, and a canary of a slow agent."""
 
 import asyncio
-import hashlib
-import json
 import os
 import re
 import signal
@@ -10,34 +8,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
-import yaml
 
-from harness.hidden_sizes import read_family
-from harness.vocabulary import PASSED
 from ingest.submissions.normal_form import normal_digest
 from ranker.domain.places import Win
 from shared import subjects
 from shared.bus_keys.login import BusLogin
 from shared.clock import new_id
-from shared.contests.definition import REVIEW_ITEMS
-from shared.event_log import RecordedEvent
-from shared.events import (
-    AgentQuarantined,
-    CanaryJudged,
-    ConfirmationJudged,
-    ConfirmationRequested,
-    DuelJudged,
-    Fact,
-    RunCompleted,
-)
+from shared.events import AgentQuarantined, CanaryJudged, DuelJudged, Fact, RunCompleted
 from shared.nats.agent_requests import REPORT
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -45,10 +28,8 @@ from shared.reports import ReportRequest
 from shared.subjects import podium_duel_id
 from shared.wire import encode_envelope
 from tests.contracts.agents import report
-from tests.support.clocked_platform import ClockedRunning
-from tests.support.contests import SLUG as CONTEST
-from tests.support.contests import TERMS, contest_fields
 from tests.support.people import HONEST, REFERENCE, Person, add_problem
+from tests.support.platform import Running
 from tests.support.processes import descendants, leaves_below
 from tests.support.waits import until
 from tests.system.crew import LOCAL, SETTINGS, ZYGOTE, Crew, crew_of
@@ -95,25 +76,18 @@ CONFIRMATION = re.compile(r"(not confirmed: [\d.]+ % slower|confirmed) on agent 
 
 # A duel takes half of the budget as long as it may. A slow agent's canary needs more than this.
 SHORTER = {b"ranked_timeout: 20": b"ranked_timeout: 6"}
-SLOWER = STEADY.replace("0.01", "0.03")
 # The yardstick takes microseconds, so the intervals of both are wide: they are tied.
 RIVAL = f"{STEADY}\nNAME = 'the same by somebody else'\n"
 LOOK_S = 1.0
-# The problem of a contest: each ranked run draws sizes of its own.
-CUP = "cup"
-HIDDEN = "hidden: {tests: {count: 2, args: {size: {from: 16, to: 4096}}}}\n"
-FAMILY = read_family("tests", yaml.safe_load(HIDDEN)["hidden"]["tests"])
-QUICK_RUN = {b"ranked_timeout: 20": b"ranked_timeout: 3"}
-HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 PODIUM_JOBS = {"WARPBOARD_RANKER_CONFIRMATIONS": "true", "WARPBOARD_RANKER_DUELS": "true"}
 
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """A platform with confirmations, duels and three agents, on a clock."""
+    """A platform with confirmations, duels and three agents."""
     problem = {"task.yml": TASK, "reference.py": REFERENCE}
     folder = tmp_path_factory.mktemp("agents")
-    running = ClockedRunning(folder / "home", datetime.now(UTC), SETTINGS | PODIUM_JOBS)
+    running = Running(folder / "home", SETTINGS | PODIUM_JOBS)
     with crew_of(running, SLUG, problem) as crew:
         add_problem(crew.running.url, (folder / SLUG).rename(folder / DUEL_SLUG), changes=SHORTER)
         crew.hire(OTHER, SLOW)
@@ -140,23 +114,18 @@ def ada(crew: Crew) -> Iterator[Person]:
         yield person
 
 
-def recorded(crew: Crew, aggregate: str) -> list[RecordedEvent]:
-    """The events of an agent, a duel or anything else."""
+def told(crew: Crew, aggregate: str) -> list[Fact]:
+    """What the log says of an agent, a duel or anything else."""
     login = crew.running.bus_login()
 
-    async def history() -> list[RecordedEvent]:
+    async def history() -> list[Fact]:
         nc = await connect(login, "a test")
         try:
-            return list(await NatsLog(nc).history(aggregate))
+            return [one.fact for one in await NatsLog(nc).history(aggregate)]
         finally:
             await nc.close()
 
     return asyncio.run(history())
-
-
-def told(crew: Crew, aggregate: str) -> list[Fact]:
-    """What the log says of it."""
-    return [event.fact for event in recorded(crew, aggregate)]
 
 
 def judged(crew: Crew, name: str) -> list[CanaryJudged]:
@@ -292,113 +261,6 @@ def test_an_agent_that_floods_the_services_is_out_of_service_and_delays_nobody(
     assert f'warpboard_scheduler_agent_refusals_total{{agent="{EVIL}"}} {FLOOD}.0' in metrics
     crew.admin("post", f"agents/{EVIL}/release")
     until(lambda: crew.agent(EVIL)["standing"] != "quarantined", WITHIN_S)
-
-
-def publish_cup(crew: Crew, folder: Path) -> None:
-    """Publish a problem with hidden sizes."""
-    folder.mkdir()
-    for name, text in (
-        ("task.yml", TASK),
-        ("reference.py", REFERENCE),
-        ("warpboard.yml", HIDDEN),
-    ):
-        (folder / name).write_text(text)
-    add_problem(crew.running.url, folder, changes=QUICK_RUN)
-
-
-def ask(http: httpx.Client, method: str, path: str, **request: Any) -> dict[str, Any]:
-    """The good answer to a request below `/v1/contests`."""
-    answer = http.request(method, f"/v1/contests{path}", **request)
-    assert answer.is_success, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
-
-
-def check_repetitions(crew: Crew) -> None:
-    """The winner's run was repeated by each other agent, and each run drew its own sizes."""
-    events = recorded(crew, "confirmation.>")
-    requested = {
-        event.envelope.aggregate: event.fact
-        for event in events
-        if isinstance(event.fact, ConfirmationRequested) and event.fact.contest
-    }
-    runs = {(request.agent, request.run) for request in requested.values()}
-    for event in events:
-        if isinstance(event.fact, ConfirmationJudged) and event.envelope.aggregate in requested:
-            assert event.fact.result is not None, event.fact
-            assert event.fact.result.run is not None
-            runs.add((event.fact.agent, event.fact.result.run))
-    assert sorted(agent for agent, _ in runs) == sorted(AGENTS)
-    drawn = set[str]()
-    for agent, run in runs:
-        *_, completed = told(crew, subjects.run(agent, run))
-        assert isinstance(completed, RunCompleted)
-        hidden = [it.verdict for it in completed.cases if it.name.startswith("hidden test ")]
-        assert hidden == [PASSED] * FAMILY.count
-        drawn.add(str(FAMILY.draw(bytes.fromhex(completed.key))))
-    assert len(drawn) == len(AGENTS)
-
-
-@pytest.mark.feature("N14")
-def test_two_more_agents_confirm_the_winner_of_a_contest_with_fresh_sizes(
-    crew: Crew, ada: Person, tmp_path: Path
-) -> None:
-    """How fast each of them is on a shared machine is not for this test to say."""
-    running = crew.running
-    assert isinstance(running, ClockedRunning)
-    clock = running.clock
-    publish_cup(crew, tmp_path / CUP)
-    starts_at = clock.now().replace(minute=0, second=0, microsecond=0) + HOUR
-    fields = contest_fields(
-        starts_at,
-        teams={"size_max": 1},
-        divisions=[{"slug": "hand", "title": "By hand"}],
-        problems=[{"slug": CUP, "confirm_fresh": True}],
-        podium=1,
-        confirm_agents=2,
-        appeal_hours=1,
-    )
-    crew.admin("post", "participants", name="olga")
-    body = {"contest_yml": json.dumps(fields), "files": {"terms.md": TERMS.decode()}}
-    ask(crew.http, "POST", "", json=body | {"reason": "a test"})
-    with Person(crew.running.url, "grace") as grace, Person(crew.running.url, "olga") as olga:
-        clock.move_to(starts_at + MINUTE)
-        for person in (ada, grace):
-            digest = hashlib.sha256(TERMS).hexdigest()
-            entry = {"division": "hand", "terms_digest": digest, "declaration": {}}
-            ask(person.http, "POST", f"/{CONTEST}/registration", json=entry)
-        clock.move_to(starts_at + 2 * HOUR + MINUTE)
-        first = ada.submit(STEADY, "ranked", problem=CUP)
-        second = grace.submit(SLOWER, "ranked", problem=CUP)
-        assert [ada.end(first, WITHIN_S)["outcome"], grace.end(second, WITHIN_S)["outcome"]] == [
-            "passed",
-            "passed",
-        ]
-        clock.move_to(starts_at + 4 * HOUR + MINUTE)
-        ask(olga.http, "POST", f"/{CONTEST}/results")
-
-        def repeated() -> dict[str, Any]:
-            winner: dict[str, Any] = ask(olga.http, "GET", f"/{CONTEST}/results")["places"][0]
-            (entry,) = winner["entries"]
-            return (
-                winner if "waiting" not in (entry["state"], *entry["confirmation"].split()) else {}
-            )
-
-        winner = until(repeated, WITHIN_S)
-        (entry,) = winner["entries"]
-        assert (entry["number"], entry["is_fresh"]) == (first, True)
-        assert entry["state"] == winner["repetitions"]
-        assert entry["state"] in ("confirmed", "differs"), entry
-        assert re.match(r"confirmed by \d of 2 agents", entry["confirmation"])
-        check_repetitions(crew)
-        for item in REVIEW_ITEMS:
-            decision = {"contestant": winner["contestant"], "item": item, "is_passed": True}
-            ask(olga.http, "POST", f"/{CONTEST}/reviews", json=decision)
-        clock.move_to(starts_at + 5 * HOUR + 2 * MINUTE)
-        ask(olga.http, "POST", f"/{CONTEST}/results/confirm")
-        until(lambda: ask(ada.http, "GET", f"/{CONTEST}/results")["state"] == "final")
-    audited = asyncio.run(running.run_command("server", "audit", "--contest", CONTEST))
-    assert audited.code == 0, audited
 
 
 @pytest.mark.feature("N16")
