@@ -10,7 +10,6 @@ import time
 from argparse import Namespace
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,6 @@ import msgspec
 from ranker.audit.command import Report, audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
-from shared.api.audits import RatingAuditReport
 from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import MAINTENANCE
 from shared.servers.postgresql import Postgres
@@ -173,12 +171,6 @@ class Running:
         """What an audit of a leaderboard finds."""
         found: dict[str, Any] = msgspec.to_builtins(self._audit(problem=problem, gpu=gpu))
         return found
-
-    def audit_rating(self, as_of: datetime | None = None) -> RatingAuditReport:
-        """What an audit of the rating finds, as of an instant or now."""
-        report = self._audit(rating=True, as_of=as_of)
-        assert isinstance(report, RatingAuditReport)
-        return report
 
     def _audit(self, **values: object) -> Report:
         names = ("problem", "gpu", "version", "contest", "round", "rating", "as_of", "as_of_seq")
