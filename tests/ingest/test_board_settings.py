@@ -255,6 +255,7 @@ async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
         "publish": "never",
         "licence": {"submissions": "Apache-2.0"},
         "consent": "CONSENT.md",
+        "has_practice": False,
         "contest": "",
     }
     never = await door.http.get("/v1/leaderboards/never", headers=ADA)
