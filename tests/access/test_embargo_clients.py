@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.server, pytest.mark.long]
 # A contestant, a rival, somebody who takes part in nothing, and an organiser, who sees all.
 NAMES = ("owner", "rival", "participant", "olga")
 # Each uses so many commands and tools at each side of a border.
-COMMANDS, CALLS = 3, 4
+COMMANDS, CALLS = 3, 3
 # At these hours a freeze ends, ranks are hidden, and everything is shown.
 HOURS = (3, 4, 9)
 # Commands that read what is on the platform, by their words; {a} and {b} are submissions.
@@ -210,4 +210,4 @@ async def test_our_own_clients_show_no_secret_before_its_phase(
         # The test can fail: both clients tell scores to those who may read them.
         told = using.judge.told
         assert len([it for it in told if it.startswith("mcp ")]) >= 3, sorted(told)
-        assert len(told) >= 10, sorted(told)
+        assert len(told) >= 8, sorted(told)

@@ -69,7 +69,7 @@ class Sending:
 
 @pytest.mark.feature("N14")
 @pytest.mark.timeout(300)
-@seeds(1)
+@seeds(2)
 async def test_no_answer_to_a_write_tells_a_secret(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
