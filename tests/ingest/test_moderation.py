@@ -72,10 +72,12 @@ async def test_an_operator_retries_once_what_the_platform_failed(door: Door) -> 
     received = door.log.since(number - 1)[0].fact
     assert isinstance(retried, SubmissionReceived)
     assert isinstance(received, SubmissionReceived)
+    sent_at = door.log.since(number - 1)[0].envelope.at
     for name in ("account", "problem_digest", "gpu", "mode", "name", "source"):
         assert getattr(retried, name) == getattr(received, name)
     assert (retried.via, retried.bucket, retried.cost) == ("operator", "", 0)
     assert retried.deadline_at > received.deadline_at
+    assert (received.sent_at, retried.sent_at) == (None, sent_at)
     acted = OperatorActed(command="retry", target=str(number), reason="its host lost power")
     assert door.log.since(new_number)[0].fact == acted
     again = await door.admin("POST", f"submissions/{number}/retry", reason="r")
@@ -83,7 +85,9 @@ async def test_an_operator_retries_once_what_the_platform_failed(door: Door) -> 
     assert f"as submission {new_number}" in again.json()["detail"]
     # The new one is open: it is submitted again in its turn, and cancelled.
     answer = await door.admin("POST", f"submissions/{new_number}/retry", reason="stuck")
-    assert isinstance(await door.said(answer), SubmissionReceived)
+    last = await door.said(answer)
+    assert isinstance(last, SubmissionReceived)
+    assert last.sent_at == sent_at
     facts = [event.fact for event in door.log.since(new_number)]
     assert SubmissionCancelRequested(reason="stuck") in facts
 

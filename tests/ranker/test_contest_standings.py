@@ -1,5 +1,6 @@
 """SQL and the in-memory fold give a contest the same standing, whatever happens."""
 
+import random
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -132,6 +133,7 @@ class ContestChaos(Chaos):
         self.contest = definition()
         self.teams: dict[str, str] = {}
         self.version = 1
+        self.resent = random.Random(seed)
 
     async def say(self, aggregate: str, fact: Fact) -> None:
         """Append an event; submissions are to a problem of the contest, mostly as a contestant."""
@@ -144,6 +146,10 @@ class ContestChaos(Chaos):
                 contest=SLUG if is_sent else "",
                 contestant=contestant if is_sent else "",
             )
+            # An operator submits some again that were sent hours before.
+            if self.resent.random() < 0.2:
+                sent_at = self.clock - self.resent.randrange(1, 8) * HOUR
+                fact = structs.replace(fact, sent_at=sent_at)
         await super().say(aggregate, fact)
 
     async def step(self) -> None:
@@ -310,6 +316,20 @@ async def cup(tmp_path: Path) -> AuditPlatform:
         await platform.live(Life(f"s-{account}", account, time_us, contest=SLUG))
     platform.at = problem_.ends_at
     return platform
+
+
+async def test_what_an_operator_submits_again_counts_from_when_it_was_sent(
+    cup: AuditPlatform,
+) -> None:
+    cup.at += HOUR
+    for account, hours in (("barbara", 2), ("donald", 0)):
+        registered = events.ContestRegistered(account=account, division="open", terms_digest="d")
+        await cup.tell(subjects.contest(SLUG), registered)
+        life = Life(f"s-{account}", account, 20.0, contest=SLUG, sent_at=cup.at - hours * HOUR)
+        await cup.live(life)
+    (part, _) = (await audit_cup(cup)).divisions
+    assert [row.contestant for row in part.rows] == ["barbara", "ada", "grace"]
+    assert [row.points for row in part.rows] == [25.0, 18.0, 15.0]
 
 
 def places(*contestants: str) -> list[ContestPlace]:

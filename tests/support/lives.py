@@ -60,6 +60,7 @@ class Life:
     contest: str = ""
     contestant: str = ""
     is_practice: bool = False
+    sent_at: datetime | None = None
 
     @property
     def blob(self) -> Blob:
@@ -134,6 +135,7 @@ class Life:
             contest=self.contest,
             contestant=self.contestant or (self.account if self.contest else ""),
             is_practice=self.is_practice,
+            sent_at=self.sent_at,
         )
 
     def _assigned(self) -> Fact:

@@ -137,8 +137,10 @@ def repeat_submission(
 ) -> events.SubmissionReceived:
     """Return the event that submits a file again for its owner, without taking quota.
 
-    It has as much time as before, also after the deadline. Raises `Refused` for a baseline, an
-    archived problem, a withdrawn submission, and one that ended, unless the platform failed.
+    It has as much time as before, also after the deadline, and counts from when it was first sent,
+    so that a failure of the platform at the end of a contest costs no entry. Raises
+    `Refused` for a baseline, an archived problem, a withdrawn submission, and one that ended,
+    unless the platform failed.
     """
     received = submission.received
     if received.baseline:
@@ -157,6 +159,7 @@ def repeat_submission(
     return structs.replace(
         received,
         deadline_at=at + (received.deadline_at - received_at),
+        sent_at=received.sent_at or received_at,
         via=events.VIA_OPERATOR,
         request_hash="",
         bucket="",

@@ -68,7 +68,7 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         pooling_source=fact.pooling_digest,
         source_bytes=fact.source.bytes,
         source_media=fact.source.media,
-        received_at=event.envelope.at,
+        received_at=fact.sent_at or event.envelope.at,
         deadline_at=fact.deadline_at,
         state="queued",
         state_at=event.envelope.at,

@@ -85,7 +85,10 @@ class ContestFold:
         fact = event.fact
         if isinstance(fact, events.SubmissionReceived) and fact.contest == self.slug:
             self._submissions[last_token(event.envelope.aggregate)] = ContestSubmission(
-                fact.problem, fact.contestant, fact.mode, event.envelope.at
+                fact.problem,
+                fact.contestant,
+                fact.mode,
+                fact.sent_at or event.envelope.at,
             )
 
     def _fold_contest(self, event: RecordedEvent) -> None:

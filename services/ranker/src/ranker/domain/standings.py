@@ -124,8 +124,9 @@ class Standings:
         assert isinstance(fact, StandingsFact), "a type names its class"
         if isinstance(fact, events.SubmissionReceived):
             board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
+            received_at = fact.sent_at or event.envelope.at
             self.received[id_] = ReceivedSubmission(
-                event.seq, fact.account, board, fact.pooling_digest, event.envelope.at
+                event.seq, fact.account, board, fact.pooling_digest, received_at
             )
         else:
             self.apply(id_, fact)
