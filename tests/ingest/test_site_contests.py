@@ -325,6 +325,25 @@ async def test_organisers_review_the_winners_and_make_the_results_final(ways: Wa
     assert (await download(ways, f"{PAGE}/results.csv", "member"))[0] == 403
 
 
+async def test_a_problem_whose_window_is_over_leaves_to_its_contest_what_it_takes(
+    ways: Ways,
+) -> None:
+    await publish_problem(ways, "late", "public", "2126-12-01 18:00")
+    await page_with(ways, "/contests", "/problems/late")
+    over = events.LeaderboardChanged(
+        visibility=None, reason="r", has_deadline=True, deadline_at=now() - HOUR
+    )
+    await say(ways.door.log, subjects.problem("late"), over)
+    paths = ("/problems/late", "/problems/late/submit")
+    for path in paths:
+        await page_with(ways, path, "It accepts no more submissions.", "owner")
+    entered = events.LeaderboardChanged(visibility=None, reason="r", contest=SLUG)
+    await say(ways.door.log, subjects.problem("late"), entered)
+    for path in paths:
+        text = await page_with(ways, path, f'<a href="{PAGE}">{SLUG}</a>, whose phases', "owner")
+        assert "It accepts no more submissions." not in text
+
+
 async def test_phases_are_in_calendars(ways: Ways) -> None:
     await publish(ways, contest(MAIN, replace_phase(OVER, 2999)))
     await page_with(ways, "/contests", SLUG)

@@ -64,8 +64,13 @@ class Problem(ApiModel, frozen=True, kw_only=True):
 
     @property
     def takes_submissions(self) -> bool:
-        """Whether it accepts submissions now, in its ranking or for practice."""
-        return bool(self.gpus) and (self.state == "active" or self.is_practice)
+        """Whether it accepts submissions now, in its ranking or for practice, or may do so.
+
+        Until it is archived, the phases of its contest decide.
+        """
+        is_ended = self.state == "ended"
+        may_be_late = is_ended and (self.has_practice or self.contest != "")
+        return bool(self.gpus) and (self.state == "active" or may_be_late)
 
 
 class Problems(ApiModel, frozen=True, kw_only=True):
