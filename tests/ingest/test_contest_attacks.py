@@ -274,6 +274,20 @@ async def test_the_same_declaration_again_answers_no_question() -> None:
         assert seen.doubt == "which model?"
 
 
+async def test_a_declaration_that_nobody_questions_stays_after_the_close() -> None:
+    async with open_contest() as intake:
+        contests, olga = intake.commands.contests, organiser(intake)
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, ASSISTED)
+        set_hour(intake, 3.5)
+        await contests.declare(ADA, SLUG, "assisted", {"model": "m-2"})
+        set_hour(intake, 4)
+        later = {"model": "m-3"}
+        assert await field_of(contests.declare(ADA, SLUG, "assisted", later)) == "declaration"
+        await contests.moderate(olga, SLUG, "question", ADA.id, "which model?")
+        await contests.declare(ADA, SLUG, "assisted", later)
+
+
 async def test_an_organiser_is_the_account_that_remains_after_a_merge() -> None:
     async with open_contest() as intake:
         contests = intake.commands.contests

@@ -190,6 +190,11 @@ def next_phase(contest: Contest, at: datetime) -> Phase | None:
     return next((phase for phase in contest.phases if phase.starts_at > at), None)
 
 
+def has_closed(contest: Contest, at: datetime) -> bool:
+    """Return whether the windows of all problems of a contest are over."""
+    return all(problem.ends_at <= at for problem in contest.problems)
+
+
 def is_over(contest: Contest, at: datetime) -> bool:
     """Return whether nothing in a contest can change its results any more."""
     phase = phase_at(contest, at)

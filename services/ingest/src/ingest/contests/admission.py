@@ -14,6 +14,7 @@ from shared.contests.definition import (
     Contest,
     ContestProblem,
     Phase,
+    has_closed,
     is_in_window,
     phase_at,
     round_at,
@@ -124,8 +125,7 @@ def check_may_withdraw(received: SubmissionReceived, contest: ContestState, at: 
     definition = contest.contest
     if definition is None or not received.contestant or received.mode != "ranked":
         return
-    is_closed = all(problem.ends_at <= at for problem in definition.problems)
-    if is_closed and not (contest.is_final or is_contest_over(definition, at)):
+    if has_closed(definition, at) and not (contest.is_final or is_contest_over(definition, at)):
         message = f"{definition.title} has closed and its results are not final"
         raise Refused("under_review", f"{message}: withdraw it then, or ask the organisers")
 

@@ -32,6 +32,7 @@ from shared.contests.definition import (
     ContestProblem,
     Division,
     find_moved_times,
+    has_closed,
     is_registration_open,
     may_change_team,
 )
@@ -268,6 +269,9 @@ def _declare(command: Declare, state: ContestState) -> Sequence[events.ContestFa
         raise Refused("contest_closed", message, "division")
     if (command.division, values) == (before.division, before.values):
         return ()
+    if has_closed(contest, command.at) and not before.doubt:
+        message = f"{contest.title} has closed: declarations change only when they are questioned"
+        raise Refused("contest_closed", message, "declaration")
     return (
         events.ContestDeclared(
             contestant=contestant, division=command.division, declaration=values

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ranker.domain.conclusion import CONFIRMED, SLOWER
 from shared.api.contest_standings import ContestResult, DivisionStanding, RepetitionState
-from shared.contests.definition import Contest, ContestPlace, is_over
+from shared.contests.definition import Contest, ContestPlace, has_closed, is_over
 
 # Repetitions of one run that ended without a result, such as by an agent that died.
 RESULTLESS_MAX = 3
@@ -47,8 +47,8 @@ def is_verified_at(contest: Contest, at: datetime, *, is_proposed: bool, is_fina
 
     Without results that is until the archive.
     """
-    has_ended = all(problem.ends_at <= at for problem in contest.problems)
-    return has_ended and not is_final and (is_proposed or not is_over(contest, at))
+    may_change = not is_final and (is_proposed or not is_over(contest, at))
+    return has_closed(contest, at) and may_change
 
 
 def find_free_agents(
