@@ -161,6 +161,7 @@ def change(path: str, value: object) -> dict[str, Any]:
     [
         ("slug", "Winter Cup", "slug", "pattern"),
         ("title", None, "title", "add it"),
+        ("title", "Cup \u202egniw", "title", "pattern"),
         ("prices", "a mug", "prices", "did you mean 'prizes'"),
         ("terms", "rules.md", "terms", "write the terms beside contest.yml"),
         ("organisers", [], "organisers", "at least 1"),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import Field
 
+from shared.api.fields import PRINTABLE
 from shared.errors import Refused
 from shared.problems.document import Document, Path, StrictModel, quote_value
 from shared.problems.sources import UP, Sources, normalize_path
@@ -31,7 +32,7 @@ OPS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 
-Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
+Line = Annotated[str, Field(min_length=1, max_length=100, pattern=f"^{PRINTABLE}*$")]
 Value = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
@@ -137,7 +138,7 @@ class BaselineYml(StrictModel):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
     file: Annotated[str, Field(min_length=1, max_length=200)]
-    note: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f]*$")] = ""
+    note: Annotated[str, Field(max_length=100, pattern=f"^{PRINTABLE}*$")] = ""
 
 
 @dataclass(frozen=True)

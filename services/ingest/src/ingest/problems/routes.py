@@ -14,7 +14,7 @@ from ingest.identity.http.authenticator import Authenticator
 from ingest.problems.commands import Change, Check, Publication
 from ingest.problems.service import Problems
 from ingest.quotas.rules import QUOTAS_MAX, parse_quota
-from shared.api.fields import PublishWhen, SourceVisible, Visibility
+from shared.api.fields import PRINTABLE, PublishWhen, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
 from shared.http import DocumentedRoute
@@ -29,7 +29,7 @@ WHY = "published so"
 Gpus = Annotated[list[GpuName], Field(max_length=GPUS_MAX)]
 Texts = Annotated[list[str], Field(max_length=QUOTAS_MAX)]
 Filled = Annotated[str, Field(min_length=1)]
-Line = Annotated[str, Field(min_length=1, max_length=200)]
+Line = Annotated[str, Field(min_length=1, max_length=200, pattern=f"^{PRINTABLE}+$")]
 
 
 class SettingsForm(FormModel):
