@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from ranker.audit.command import Report, audit_live
+from ranker.audit.command import audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
 from shared.bus_keys.login import BusLogin
@@ -169,13 +169,11 @@ class Running:
 
     def audit(self, problem: str, gpu: str) -> dict[str, Any]:
         """What an audit of a leaderboard finds."""
-        found: dict[str, Any] = msgspec.to_builtins(self._audit(problem=problem, gpu=gpu))
+        names = ("version", "contest", "round", "rating", "as_of", "as_of_seq")
+        options = Namespace(key=[], problem=problem, gpu=gpu, **dict.fromkeys(names))
+        report = _run_aside(audit_live(self._ranker_settings(), options, []))
+        found: dict[str, Any] = msgspec.to_builtins(report)
         return found
-
-    def _audit(self, **values: object) -> Report:
-        names = ("problem", "gpu", "version", "contest", "round", "rating", "as_of", "as_of_seq")
-        options = Namespace(key=[], **dict.fromkeys(names) | values)
-        return _run_aside(audit_live(self._ranker_settings(), options, []))
 
     def _replay(self, source: str) -> dict[str, Any]:
         options = Namespace(projection="ranker", source=source, file=None, switch=False)
