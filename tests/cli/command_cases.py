@@ -67,6 +67,27 @@ SETTINGS = {
     "licence": {"submissions": "MIT"},
     "consent": "C.md",
 }
+PRACTICE_BOARD = {
+    "problem": "m",
+    "title": "Matmul",
+    "gpu": "CPU",
+    "problem_version": 1,
+    "items": [
+        {
+            "rank": 1,
+            "is_tied": False,
+            "number": 42,
+            "participant_id": "a1",
+            "participant": "ada",
+            "score_us": 12.5,
+            "received_at": "2026-01-02T03:04:05Z",
+        }
+    ],
+    "entries_count": 1,
+    "deadline_at": "2026-01-01T00:00:00Z",
+    "is_open": True,
+    "as_of": 100,
+}
 CASE_LEADERBOARDS = {
     "problem": "m",
     "title": "Matmul",
@@ -339,6 +360,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/leaderboards/m": SETTINGS,
     "GET /v1/leaderboards/m/CPU": BOARD,
     "GET /v1/leaderboards/m/CPU/best-times": CASE_LEADERBOARDS,
+    "GET /v1/leaderboards/m/CPU/practice": PRACTICE_BOARD,
     "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
     "GET /v1/participants/ada/history": HISTORY,
     "GET /v1/sets/kernelbench-1/CPU": SET_SCORES,

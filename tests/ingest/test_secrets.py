@@ -29,9 +29,10 @@ SUSPICIOUS = re.compile(
 LISTED = "operators and authors can list invites, so the accounts hold their codes anyway"
 # Fields with such a name that are no secrets, and why.
 PUBLIC: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("LogReport.keys", "AuditReport.keys", "ContestAuditReport.keys"), "public keys of seals"
-    ),
+    **{
+        f"{kind}.keys": "public keys of seals"
+        for kind in ("LogReport", "AuditReport", "ContestAuditReport", "RatingAuditReport")
+    },
     "SealKey.key": "the public key of the seals",
     "Seals.key": "the public key of the seals",
     "FullSubmission.key_commit": "a hash that commits to a key",

@@ -330,6 +330,7 @@ async def cases(
             show_default=True,
             help="How many entries.",
         ),
+        options.WIDE,
     ),
     access=options.VIEWER,
 )
