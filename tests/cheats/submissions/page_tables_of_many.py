@@ -1,7 +1,8 @@
 # id: S37 page_tables_of_many
-# expect: timed_out out_of_memory
+# expect: timed_out out_of_memory crashed
 # long: it takes as long as the sandbox waits for a process to stop
-# Many processes with large page tables, all of which end at once.
+# Many processes with large page tables, all of which end at once. Where the first call survives them,
+# the next one meets the limit of processes.
 import ctypes
 import os
 import time
