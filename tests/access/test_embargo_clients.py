@@ -27,7 +27,7 @@ from tests.access.judging import Judge
 from tests.cli.mcp_client import client
 from tests.support.chance import seeds
 from tests.support.serving import serve_app
-from warpboard.terminal.program import _summaries as list_commands
+from warpboard.terminal.program import list_summaries
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
@@ -81,7 +81,7 @@ NOT_CALLED = "run_locally"
 
 def check_complete() -> None:
     """Check that each command of these groups has arguments or a reason."""
-    words = {words for words in list_commands() if words.split()[0] in GROUPS}
+    words = {words for words in list_summaries() if words.split()[0] in GROUPS}
     # A group is no command.
     leaves = {it for it in words if not any(other.startswith(f"{it} ") for other in words)}
     missing = [it for it in leaves if not any(f"{read} ".startswith(f"{it} ") for read in READS)]

@@ -10,7 +10,7 @@ import httpx
 
 from harness.sandbox.keeper import SPARE_NAME
 from shared.servers.process import Launch, kill, run_steps, stop_steps
-from tests.support.people import add_problem
+from tests.support.people import HONEST, add_problem
 from tests.support.platform import QUICK, Running
 from tests.support.processes import descendants, name_of
 from tests.support.waits import find_free_ports, until
@@ -23,6 +23,22 @@ DOWN_S_MAX = 20.0
 KEY_S_MAX = 60.0
 WHY = {"reason": "a system test"}
 ZYGOTE = "harness.zygote"
+# A problem of one small case, and a kernel that takes as long on a busy machine as on an idle one.
+TASK = """
+files:
+  - {name: "submission.py", source: "@SUBMISSION@"}
+  - {name: "reference.py", source: "reference.py"}
+lang: "py"
+config: {main: "eval.py"}
+description: "Copy it."
+tests: [{size: 64, seed: 1}]
+benchmarks: [{size: 64, seed: 3}]
+test_timeout: 60
+benchmark_timeout: 60
+ranked_timeout: 20
+gpus: ["CPU"]
+"""
+STEADY = "import time\n" + HONEST.replace("    source,", "    time.sleep(0.01)\n    source,")
 
 
 class Crew:

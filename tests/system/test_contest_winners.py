@@ -23,9 +23,9 @@ from shared.nats.event_log import NatsLog
 from tests.support.clocked_platform import ClockedRunning
 from tests.support.contests import SLUG as CONTEST
 from tests.support.contests import TERMS, contest_fields
-from tests.support.people import HONEST, REFERENCE, Person
+from tests.support.people import REFERENCE, Person
 from tests.support.waits import until
-from tests.system.crew import LOCAL, SETTINGS, Crew, crew_of
+from tests.system.crew import LOCAL, SETTINGS, STEADY, TASK, Crew, crew_of
 
 pytestmark = [
     pytest.mark.platform,
@@ -36,25 +36,9 @@ pytestmark = [
 ]
 
 CUP = "cup"
-TASK = """
-files:
-  - {name: "submission.py", source: "@SUBMISSION@"}
-  - {name: "reference.py", source: "reference.py"}
-lang: "py"
-config: {main: "eval.py"}
-description: "Copy it."
-tests: [{size: 64, seed: 1}]
-benchmarks: [{size: 64, seed: 3}]
-test_timeout: 60
-benchmark_timeout: 60
-ranked_timeout: 6
-gpus: ["CPU"]
-"""
 HIDDEN = "hidden: {tests: {count: 2, args: {size: {from: 16, to: 4096}}}}\n"
 FAMILY = read_family("tests", yaml.safe_load(HIDDEN)["hidden"]["tests"])
 OTHERS = ("other", "slow")
-# Asleep it takes as long on a busy machine as on an idle one.
-STEADY = "import time\n" + HONEST.replace("    source,", "    time.sleep(0.01)\n    source,")
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 WITHIN_S = 150.0
 
@@ -69,7 +53,11 @@ def clocked(tmp_path_factory: pytest.TempPathFactory) -> ClockedRunning:
 @pytest.fixture
 def crew(clocked: ClockedRunning) -> Iterator[Crew]:
     """The platform with three agents, and a problem with hidden sizes."""
-    problem = {"task.yml": TASK, "reference.py": REFERENCE, "warpboard.yml": HIDDEN}
+    problem = {
+        "task.yml": TASK.replace("ranked_timeout: 20", "ranked_timeout: 6"),
+        "reference.py": REFERENCE,
+        "warpboard.yml": HIDDEN,
+    }
     with crew_of(clocked, CUP, problem) as crew:
         crew.hire(*OTHERS)
         yield crew

@@ -32,7 +32,7 @@ from tests.support.people import HONEST, REFERENCE, Person, add_problem
 from tests.support.platform import Running
 from tests.support.processes import descendants, leaves_below
 from tests.support.waits import until
-from tests.system.crew import LOCAL, SETTINGS, ZYGOTE, Crew, crew_of
+from tests.system.crew import LOCAL, SETTINGS, STEADY, TASK, ZYGOTE, Crew, crew_of
 
 pytestmark = [
     pytest.mark.platform,
@@ -42,23 +42,6 @@ pytestmark = [
     pytest.mark.usefixtures("servers"),
 ]
 
-TASK = """
-files:
-  - {name: "submission.py", source: "@SUBMISSION@"}
-  - {name: "reference.py", source: "reference.py"}
-lang: "py"
-config: {main: "eval.py"}
-description: "Copy it."
-tests: [{size: 64, seed: 1}]
-benchmarks: [{size: 64, seed: 3}]
-test_timeout: 60
-benchmark_timeout: 60
-ranked_timeout: 20
-gpus: ["CPU"]
-"""
-# Asleep it takes as long on a busy machine as on an idle one, so nothing here runs alone.
-STEADY = HONEST.replace("    source,", "    time.sleep(0.01)\n    source,")
-STEADY = f"import time\n{STEADY}"
 RATIO_MAX = 4.0
 # Of a worker that is stopped for so long at a time, each call takes longer than that.
 STOPPED_S, GOING_S = 0.1, 0.005

@@ -364,12 +364,9 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     moment = f", as of {report.as_of}" if report.as_of else ""
     name = f"{board.problem} on {board.gpu}, version {board.number}"
     yield f"{name}{moment}, event {report.seq}"
-    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
-    yield from _seal_lines(report)
+    yield from _log_lines(report)
     yield f"  runs   {report.verified_runs} signed by enrolled agents"
-    if report.live_seq is not None:
-        equal = "NOT equal" if report.differences else "equal"
-        yield f"  live   {equal} at event {report.live_seq}"
+    yield from _live_lines(report)
     for ignored in report.ignored[:FINDINGS_MAX]:
         yield f"  ignored event {ignored.seq}: {one_line(ignored.what)}"
     for row in report.rows:
@@ -379,9 +376,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
         for event in row.because:
             cause = f"{event.type} by {event.actor}: {one_line(event.sentence)}"
             yield f"      {event.seq:>6}  {instant_text(event.at)}  {cause}"
-    if report.is_clean:
-        yield "clean: the leaderboard is what the log says, and the log is untouched"
-    yield from _fault_lines(report)
+    yield from _verdict_lines(report, "leaderboard")
 
 
 def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
@@ -389,11 +384,8 @@ def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
     moment = f", as of {report.as_of}" if report.as_of else ""
     name = f"{one_line(report.title)}, version {report.version}, {report.round}"
     yield f"{name}{moment}, event {report.seq}"
-    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
-    yield from _seal_lines(report)
-    if report.live_seq is not None:
-        equal = "NOT equal" if report.differences else "equal"
-        yield f"  live   {equal} at event {report.live_seq}"
+    yield from _log_lines(report)
+    yield from _live_lines(report)
     for division in report.divisions:
         yield f"{one_line(division.title)}: {count_text(len(division.rows), 'contestant')}"
         for row in division.rows:
@@ -404,9 +396,7 @@ def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
                 source = f"{entry.problem}, submission {entry.number}"
                 yield f"      {entry.points:g} for {source}{unused}"
     yield from _results_lines(report)
-    if report.is_clean:
-        yield "clean: the standing is what the log says, and the log is untouched"
-    yield from _fault_lines(report)
+    yield from _verdict_lines(report, "standing")
 
 
 def _results_lines(report: ContestAuditReport) -> Iterator[str]:
@@ -426,30 +416,34 @@ def _results_lines(report: ContestAuditReport) -> Iterator[str]:
 def rating_report_lines(report: RatingAuditReport) -> Iterator[str]:
     """Describe the audit of the rating: what was checked, every place, and the verdict last."""
     yield f"rating as of {instant_text(report.at)}, event {report.seq}"
-    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
-    yield from _seal_lines(report)
-    if report.live_seq is not None:
-        equal = "NOT equal" if report.differences else "equal"
-        yield f"  live   {equal} at event {report.live_seq}"
+    yield from _log_lines(report)
+    yield from _live_lines(report)
     for row in report.ratings:
         rank = rank_text(row.rank, None, is_tied=row.is_tied)
         yield f"{rank:>4}  {row.rating:.1f} for {row.participant_id}, from"
         for it in row.problems:
             place = f"rank {it.rank} of {it.entries_count} on {it.problem} on {it.gpu}"
             yield f"      {it.points:.1f} for {place}, submission {it.number}"
+    yield from _verdict_lines(report, "rating")
+
+
+def _live_lines(report: LogReport) -> Iterator[str]:
+    if report.live_seq is not None:
+        equal = "NOT equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+
+
+def _verdict_lines(report: LogReport, audited: str) -> Iterator[str]:
     if report.is_clean:
-        yield "clean: the rating is what the log says, and the log is untouched"
-    yield from _fault_lines(report)
-
-
-def _fault_lines(report: LogReport) -> Iterator[str]:
+        yield f"clean: the {audited} is what the log says, and the log is untouched"
     for finding in report.findings[:FINDINGS_MAX]:
         yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
     for difference in report.differences[:FINDINGS_MAX]:
         yield f"NOT EQUAL: {one_line(difference)}"
 
 
-def _seal_lines(report: LogReport) -> Iterator[str]:
+def _log_lines(report: LogReport) -> Iterator[str]:
+    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
     keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
     yield f"  seals  {report.seals}, {keys}"
     for change in report.key_changes:

@@ -63,7 +63,7 @@ class CommandGroup(click.Group):
         """Return the names and summaries of what is in this group: commands, then groups."""
         return {
             words.rpartition(" ")[2]: summary
-            for words, summary in _summaries().items()
+            for words, summary in list_summaries().items()
             if words.rpartition(" ")[0] == self.words
         }
 
@@ -108,7 +108,8 @@ class CommandGroup(click.Group):
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-def _summaries() -> dict[str, str]:
+def list_summaries() -> dict[str, str]:
+    """Return the first line of the help of each command and group, by its words."""
     commands = {words: summary for words, (_, summary) in COMMANDS.items()}
     return commands | {words: text.partition("\n")[0] for words, text in GROUPS.items()}
 
@@ -129,7 +130,7 @@ def suggest_commands(group: str, name: str) -> list[str]:
     >>> suggest_commands("", "leaderbord"), suggest_commands("", "diff")
     (['leaderboard', 'admin leaderboard'], ['submission diff'])
     """
-    names = {words: words.rpartition(" ")[2] for words in _summaries()}
+    names = {words: words.rpartition(" ")[2] for words in list_summaries()}
     siblings = {names[words]: words for words in names if words.rpartition(" ")[0] == group}
     close = [siblings[match] for match in difflib.get_close_matches(name, siblings)]
     alike = {name.removesuffix("s"), *difflib.get_close_matches(name, names.values(), 1, 0.8)}
