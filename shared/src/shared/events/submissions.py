@@ -113,8 +113,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     `contestant`, who is the participant or the team of that moment; both are "" for none.
     `contest_bucket` is what it took one of in the quotas of the contest's phase, "" for none.
     One with `is_practice` came after the deadline of a leaderboard that is in no contest: it is
-    ranked among its like only. `sent_at` is when its participant sent it, if an operator submits it
-    again; it counts from then on.
+    ranked on the practice leaderboard only. `sent_at` is when its participant sent it, if an
+    operator submits it again; it counts from then on.
     """
 
     aggregate: ClassVar[str] = "submission"

@@ -79,7 +79,7 @@ class ProposalCheck:
         self._confirmed: list[Finding] = []
 
     def list_findings(self) -> list[Finding]:
-        """The confirmed results, and the newest ones, that are not those of their event."""
+        """List confirmed or newest results that differ from the standing at their proposal."""
         newest = [] if self._proposed is None else [self._proposed]
         return [*self._confirmed, *newest]
 

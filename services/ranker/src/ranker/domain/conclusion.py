@@ -221,8 +221,8 @@ class RunVerdict:
     `sigma_run` and `tie_us` describe the machine: its run-to-run deviation as a fraction, and the
     part of a call's hand-over that a cheat could hide. `fault` says why the verdict's origin is not
     trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
-    problem's `baseline` is never ranked, one with `is_practice` among its like only. `doubts` say
-    why it may break the shortcut policy. `fixed_us` are the fixed times of the yardstick by case,
+    problem's `baseline` is never ranked, one with `is_practice` only for practice. `doubts` say why
+    it may break the shortcut policy. `fixed_us` are the fixed times of the yardstick by case,
     if there are any, and `stopped` says why the run stopped early. `over_limit` says which metrics
     are out of the problem's bounds.
     """

@@ -16,7 +16,7 @@ VERDICT_OUTCOMES = ("passed", "failed", "timed_out")
 TIME = "time"
 # The code of a baseline that passed: shown beside the rows, and never ranked.
 BASELINE = "baseline"
-# The code of a run that passed after the deadline: ranked among its like only.
+# The code of a run that passed after the deadline: ranked on the practice leaderboard only.
 PRACTICE = "practice"
 # The code of a run that stopped early, since it could not become its participant's best.
 STOPPED = "stopped_early"

@@ -133,7 +133,7 @@ async def _find_state(
     ranks: ShownRanks,
     divisions: Iterable[models.DivisionStanding],
 ) -> models.StandingState:
-    """What these divisions are: the results only while they have the same places."""
+    """The state of a standing; it is final only while its places are those of the results."""
     if not ranks.is_live:
         return "frozen"
     last_round = max((problem.round for problem in contest.problems), key=ROUNDS.index)
@@ -151,7 +151,7 @@ async def _find_state(
 
 
 def _hide_finalists(part: models.DivisionStanding) -> models.DivisionStanding:
-    """A frozen standing: who was admitted since then is among the first of the live one."""
+    """Hide who was admitted to the finals: that tells who leads the live standing."""
     return replace(part, rows=[replace(row, is_finalist=False) for row in part.rows])
 
 

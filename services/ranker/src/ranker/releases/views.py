@@ -59,7 +59,7 @@ def write_views(reader: ReleaseReader, target: Path) -> list[ReleaseFile]:
 
 
 class _Database:
-    """A SQLite file with what waits for its turn."""
+    """A temporary SQLite file, from which leaderboards are read one at a time."""
 
     def __init__(self, path: Path) -> None:
         self._sql = load_statements("ranker.releases", "views.sql")
@@ -86,7 +86,7 @@ class _Database:
 
 
 def _fold_everybody(reader: ReleaseReader) -> Standings:
-    """Return what is not of one submission: bans, merges and duels."""
+    """Return the standings with bans, merges and duels, which belong to no single submission."""
     labels = (row for row in reader.rows("labels") if row["submission"] is None)
     tables = {"labels": labels, "duels": reader.rows("duels")}
     return derive_standings(tables, reader.release.seq)

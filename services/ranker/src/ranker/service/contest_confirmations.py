@@ -48,12 +48,12 @@ class ContestConfirmations:
     is_due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, batch: Sequence[DecodedEvent]) -> None:
-        """Note what makes another repetition due."""
+        """Look again at once after an event that may make another repetition due."""
         if any(isinstance(it.fact, ConfirmationJudged | ContestResultsProposed) for it in batch):
             self.is_due.set()
 
     async def wait(self) -> None:
-        """Return when it is time to look."""
+        """Wait until it is time to look for repetitions that are due."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.look_s):
                 await self.is_due.wait()
